@@ -1,0 +1,80 @@
+// A Hugging Face folder on disk: config.json, one or many safetensors, tokenizer.json,
+// generation_config.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/result.h"
+#include "engine/checkpoint/model_config.h"
+#include "engine/checkpoint/safetensors.h"
+
+namespace yoke::engine {
+
+/// What a checkpoint holds, by class, and what is wrong with it. Filled by Checkpoint::open.
+struct Census {
+  struct Class {
+    std::string name;  ///< e.g. "routed experts", "attention", "embedding", "vision"
+    uint64_t tensors = 0;
+    uint64_t parameters = 0;  ///< logical weights: an EXL3 matrix counts in·out
+    uint64_t bytes = 0;
+    double bits_per_parameter = 0;
+  };
+  std::vector<Class> classes;
+  uint64_t tensors = 0;
+  uint64_t parameters = 0;
+  uint64_t bytes = 0;
+  /// One line each, complete sentences naming tensor, file, wanted and found; empty means the
+  /// folder can be served.
+  std::vector<std::string> problems;
+  bool has_mtp = false;
+  bool has_vision = false;
+};
+
+/// Thread safe after open: reads use pread on descriptors of their own.
+class Checkpoint {
+ public:
+  /// Reads all headers and takes the census; reads no tensor data. A folder that cannot be read at
+  /// all is an error; a folder with a wrong inventory opens, and census().problems says why it
+  /// cannot be served.
+  static config::Result<Checkpoint> open(const std::filesystem::path& folder);
+  /// The same with extra tensors from another safetensors file that stand in for missing ones
+  /// (golden/mtp over golden/glm5_next; turboderp's separate mtp.safetensors).
+  static config::Result<Checkpoint> open(const std::filesystem::path& folder,
+                                         std::span<const std::filesystem::path> extra_files,
+                                         std::string_view config_json_override = {});
+
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  const ModelConfig& config() const noexcept;
+  const GenerationConfig& generation() const noexcept;
+  const Census& census() const noexcept;
+  const std::filesystem::path& folder() const noexcept;
+  /// Folder name, for people: never a full path.
+  std::string name() const;
+  /// xxh3-128 over all shard headers and sizes and config.json, hex: cheap, changes with any name,
+  /// shape or offset.
+  std::string identity() const;
+
+  /// nullptr when absent. The pointer lives as long as the checkpoint.
+  const TensorInfo* find(std::string_view name) const noexcept;
+  const std::vector<std::filesystem::path>& shards() const noexcept;
+
+  /// Reads the tensor's bytes; `out.size()` must equal `info.bytes`. Errors: short file, I/O.
+  config::Result<void> read(const TensorInfo& info, std::span<std::byte> out) const;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace yoke::engine

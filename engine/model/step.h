@@ -1,0 +1,50 @@
+// The three types between scheduling and compute (design.md 6): StepPlan → StepBuffers → forward →
+// StepResult.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/core/buffer.h"
+#include "kernels/core/step_rows.h"
+
+namespace yoke::engine {
+
+/// One sequence's part of a step. See kernels::SequenceRows for commit, window and replay.
+struct StepSequence {
+  int32_t slot = 0;
+  int32_t start_position = 0;
+  std::vector<int32_t> tokens;
+  int32_t commit = 0;  ///< the first `commit` rows are certain; the rest is a window
+  int32_t replay = 0;
+  /// Rows of `tokens` (indices) whose logits are wanted, ascending.
+  std::vector<int32_t> logit_rows;
+  /// Physical blocks of the slot, in logical order, covering start_position + tokens.
+  std::vector<int32_t> blocks;
+};
+
+/// What rank 0 decides for one step and sends to the others: host memory, serialisable, no
+/// pointers.
+struct StepPlan {
+  std::vector<StepSequence> sequences;
+  int32_t rows() const {
+    int32_t n = 0;
+    for (const StepSequence& s : sequences) n += static_cast<int32_t>(s.tokens.size());
+    return n;
+  }
+};
+
+/// What comes back: one row of logits per wanted row, in plan order. Views into the model's result
+/// buffer, valid until the next step.
+struct StepResult {
+  std::span<const float> logits;  ///< [logit_count, vocab]
+  int32_t logit_count = 0;
+  int32_t vocab = 0;
+  std::span<const float> row(int32_t i) const {
+    return logits.subspan(static_cast<size_t>(i) * static_cast<size_t>(vocab),
+                          static_cast<size_t>(vocab));
+  }
+};
+
+}  // namespace yoke::engine

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "kernels/core/stream.h"
+#include "kernels/core/tensor_view.h"
+#include "kernels/core/weights.h"
+
+namespace yoke::kernels {
+
+/// y[r] = W · x[r], dense or EXL3 weight, sums in float, rounded once to y's type.
+///   x  [rows, in] bf16 or f32      y  [rows, out] bf16 or f32; must not alias x
+/// Reduction tree (dense): named in linear_simd.cpp / linear_ref.cpp; it depends on `in` only,
+/// never on rows. EXL3: see kernels/exl3/exl3.h. `scratch` as exl3_scratch_floats(weight, rows)
+/// floats when the weight is EXL3, else unused.
+void linear(TensorView y, ConstTensorView x, const LinearWeight& weight, TensorView scratch,
+            Stream& stream) noexcept;
+
+/// Dense only; plain loops, float64 accumulation: the definition of correct.
+void linear_ref(TensorView y, ConstTensorView x, ConstTensorView weight, Stream& stream) noexcept;
+
+}  // namespace yoke::kernels
