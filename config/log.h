@@ -13,8 +13,8 @@ namespace yoke::config {
 using Logger = std::shared_ptr<spdlog::logger>;
 
 /// A logger to stderr at `level` (trace, debug, info, warn, error, off). Thread safe. An unknown
-/// level means info.
-Logger make_logger(std::string_view level);
+/// level means info. `format` is "text", or "json": one object per line with time, level, message.
+Logger make_logger(std::string_view level, std::string_view format = "text");
 
 /// A logger that writes nothing: for tests and library use.
 Logger null_logger();
