@@ -1,0 +1,40 @@
+// Who owns which block of the paged caches. Pure accounting: the memory itself belongs to the
+// model. Blocks are counted by reference, so that sequences with a common prefix can share them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace yoke::engine {
+
+/// A physical block of the paged caches: row 0 of it is cache row id · block_tokens.
+enum class BlockId : int32_t {};
+
+/// Deterministic: the same calls hand out the same blocks. Thread: one at a time.
+class BlockPool {
+ public:
+  explicit BlockPool(int32_t num_blocks);
+
+  int32_t size() const noexcept { return static_cast<int32_t>(references_.size()); }
+  int32_t free_blocks() const noexcept { return static_cast<int32_t>(free_.size()); }
+  int32_t used_blocks() const noexcept { return size() - free_blocks(); }
+  /// Holders of a block; 0 = free.
+  int32_t references(BlockId block) const;
+
+  /// Appends `count` blocks with one reference each to `out`. All or nothing: false when fewer are
+  /// free.
+  [[nodiscard]] bool allocate(int32_t count, std::vector<BlockId>& out);
+  /// One more holder of a block that is in use.
+  void retain(BlockId block);
+  /// One holder less; the last one frees the block. Releasing a free block is a bug.
+  void release(BlockId block);
+
+ private:
+  size_t index_of(BlockId block) const;
+
+  std::vector<int32_t> references_;  // [blocks]
+  std::vector<BlockId> free_;        // a stack: recently used blocks are still warm in the caches
+};
+
+}  // namespace yoke::engine
