@@ -2,6 +2,7 @@
 // gets which range never changes a result, because no op lets one index depend on another's range.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,12 @@
 #include <vector>
 
 namespace yoke::kernels {
+
+/// The grain for indices that take about `ns_per_index` each: a range shorter than about 20 µs is
+/// not worth waking a thread for. Small ops so run on the calling thread alone.
+constexpr int64_t grain_for(int64_t ns_per_index) noexcept {
+  return std::max<int64_t>(1, 20'000 / std::max<int64_t>(1, ns_per_index));
+}
 
 /// Threads sleep on a condition variable when there is nothing to do: an idle server uses no CPU.
 class ThreadPool {

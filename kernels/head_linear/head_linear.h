@@ -10,4 +10,7 @@ namespace yoke::kernels {
 ///   as kernels/linear (dense).
 void head_linear(TensorView y, ConstTensorView x, ConstTensorView w, Stream& stream) noexcept;
 
+/// Plain loops, float64 accumulation: the definition of correct.
+void head_linear_ref(TensorView y, ConstTensorView x, ConstTensorView w, Stream& stream) noexcept;
+
 }  // namespace yoke::kernels

@@ -12,4 +12,8 @@ namespace yoke::kernels {
 void layer_norm(TensorView y, ConstTensorView x, ConstTensorView weight, ConstTensorView bias,
                 float eps, Stream& stream) noexcept;
 
+/// Plain loops, float64: the definition of correct.
+void layer_norm_ref(TensorView y, ConstTensorView x, ConstTensorView weight, ConstTensorView bias,
+                    float eps, Stream& stream) noexcept;
+
 }  // namespace yoke::kernels

@@ -20,13 +20,20 @@ struct MhcWeights {
 ///   x     [rows, hidden] act      = Σ_s pre[s]·X_s
 ///   post  [rows, S] f32, comb [rows, S, S] f32: first index source stream, second destination
 ///   streams [rows, S, hidden] act
-/// S at most 8. All arithmetic is float or wider; x is rounded once.
+/// S at most 8. Float64 inside; post and comb are rounded to float, x once to its type.
 void mhc_coefficients(TensorView x, TensorView post, TensorView comb, ConstTensorView streams,
                       const MhcWeights& weights, Stream& stream) noexcept;
+
+/// Plain loops, float64: the definition of correct.
+void mhc_coefficients_ref(TensorView x, TensorView post, TensorView comb, ConstTensorView streams,
+                          const MhcWeights& weights, Stream& stream) noexcept;
 
 /// streams[j] = post[j]·y + Σ_i comb[i][j]·streams[i], rounded once. In place.
 ///   streams [rows, S, hidden] act, y [rows, hidden] act or f32
 void mhc_mix(TensorView streams, ConstTensorView y, ConstTensorView post, ConstTensorView comb,
              Stream& stream) noexcept;
+
+void mhc_mix_ref(TensorView streams, ConstTensorView y, ConstTensorView post, ConstTensorView comb,
+                 Stream& stream) noexcept;
 
 }  // namespace yoke::kernels

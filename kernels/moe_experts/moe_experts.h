@@ -19,14 +19,22 @@ void grouped_linear(TensorView y, ConstTensorView x, int32_t x_divisor, ConstTen
                     ConstTensorView items, std::span<const LinearWeight> weights,
                     TensorView scratch, Stream& stream) noexcept;
 
+/// Gathers each expert's rows and calls linear_ref or exl3_matmul_ref: the definition of correct.
+void grouped_linear_ref(TensorView y, ConstTensorView x, int32_t x_divisor, ConstTensorView offsets,
+                        ConstTensorView items, std::span<const LinearWeight> weights,
+                        Stream& stream) noexcept;
+
 /// Floats of scratch for at most `items` (row, choice) pairs on `threads` threads.
 int64_t grouped_linear_scratch_floats(std::span<const LinearWeight> weights, int64_t items,
                                       int threads) noexcept;
 
-/// y[r] = Σ_j weights[r][j] · slots[r][j], in ascending j, + shared[r]; float sums, rounded once.
-///   y, shared [rows, hidden] act (shared may be f32), slots [rows, k, hidden] f32, weights [rows,
-///   k] f32, ids [rows, k] i32 rows whose ids are -1 give shared alone
+/// y[r] = Σ_j weights[r][j] · slots[r][j], in ascending j, + shared[r]; float64 sums, rounded once.
+///   y, shared [rows, hidden] act (each bf16 or f32), slots [rows, k, hidden] f32
+///   weights [rows, k] f32, ids [rows, k] i32: choices with id -1 are left out
 void moe_combine(TensorView y, ConstTensorView slots, ConstTensorView weights, ConstTensorView ids,
                  ConstTensorView shared, Stream& stream) noexcept;
+
+void moe_combine_ref(TensorView y, ConstTensorView slots, ConstTensorView weights,
+                     ConstTensorView ids, ConstTensorView shared, Stream& stream) noexcept;
 
 }  // namespace yoke::kernels

@@ -10,6 +10,9 @@ namespace yoke::kernels {
 ///   x, y [rows, n] act
 void residual_add(TensorView x, ConstTensorView y, Stream& stream) noexcept;
 
+/// The definition of correct.
+void residual_add_ref(TensorView x, ConstTensorView y, Stream& stream) noexcept;
+
 /// y[r] = a[r] followed by b[r]: y [rows, na + nb], a [rows, na], b [rows, nb], one type.
 void concat_columns(TensorView y, ConstTensorView a, ConstTensorView b, Stream& stream) noexcept;
 

@@ -10,4 +10,7 @@ namespace yoke::kernels {
 ///   y [rows, hidden] act      streams [rows, S, hidden] act
 void stream_mean(TensorView y, ConstTensorView streams, Stream& stream) noexcept;
 
+/// Plain loops, float64: the definition of correct.
+void stream_mean_ref(TensorView y, ConstTensorView streams, Stream& stream) noexcept;
+
 }  // namespace yoke::kernels

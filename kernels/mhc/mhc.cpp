@@ -1,0 +1,158 @@
+#include "kernels/mhc/mhc.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "config/check.h"
+#include "kernels/core/row_io.h"
+#include "kernels/mhc/mhc_site.h"
+
+namespace yoke::kernels {
+namespace {
+
+/// fn · f for all outputs, and Σf², ascending over the row: four outputs at a time, so that the
+/// sums do not wait for each other.
+void row_products(double* products, double* squares, const ConstTensorView& streams,
+                  const ConstTensorView& fn, int64_t row) {
+  const int64_t width = fn.dim(1);
+  const int64_t outputs = fn.dim(0);
+  std::fill_n(products, outputs, 0.0);
+  *squares = 0;
+  float f[kRowChunk];
+  float w[4][kRowChunk];
+  for (int64_t begin = 0; begin < width; begin += kRowChunk) {
+    const int64_t count = std::min(kRowChunk, width - begin);
+    load_floats(f, streams, row * width + begin, count);
+    for (int64_t i = 0; i < count; ++i) *squares += double{f[i]} * double{f[i]};
+    for (int64_t o = 0; o < outputs; o += 4) {
+      const int64_t lanes = std::min<int64_t>(4, outputs - o);
+      for (int64_t l = 0; l < lanes; ++l) load_floats(w[l], fn, (o + l) * width + begin, count);
+      double sums[4] = {};
+      for (int64_t l = 0; l < lanes; ++l) sums[l] = products[o + l];
+      for (int64_t i = 0; i < count; ++i) {
+        for (int l = 0; l < 4; ++l) sums[l] += double{w[l][i]} * double{f[i]};
+      }
+      std::copy_n(sums, lanes, products + o);
+    }
+  }
+}
+
+/// out = Σ_s factors[s]·X_s, ascending.
+void weighted_sum(const TensorView& x, const ConstTensorView& streams, const double* factors,
+                  int64_t row) {
+  const int64_t s_count = streams.dim(1);
+  const int64_t hidden = streams.dim(2);
+  float values[kRowChunk];
+  double sums[kRowChunk];
+  for (int64_t begin = 0; begin < hidden; begin += kRowChunk) {
+    const int64_t count = std::min(kRowChunk, hidden - begin);
+    std::fill_n(sums, count, 0.0);
+    for (int64_t s = 0; s < s_count; ++s) {
+      load_floats(values, streams, (row * s_count + s) * hidden + begin, count);
+      for (int64_t i = 0; i < count; ++i) sums[i] += factors[s] * double{values[i]};
+    }
+    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(sums[i]);
+    store_floats(x, row * hidden + begin, values, count);
+  }
+}
+
+void coefficients_row(const TensorView& x, const TensorView& post, const TensorView& comb,
+                      const ConstTensorView& streams, const MhcWeights& weights, int64_t row) {
+  const int s_count = static_cast<int>(streams.dim(1));
+  const int64_t outputs = weights.fn.dim(0);
+  double products[kMhcMaxProducts];
+  double squares = 0;
+  row_products(products, &squares, streams, weights.fn, row);
+  const double mean = squares / static_cast<double>(weights.fn.dim(1));
+  const double scale = 1.0 / std::sqrt(mean + double{weights.rms_eps});
+  for (int64_t o = 0; o < outputs; ++o) products[o] *= scale;
+
+  const MhcSite site = mhc_site(products, s_count, weights);
+  float* post_row = post.as<float>() + row * s_count;
+  float* comb_row = comb.as<float>() + row * s_count * s_count;
+  for (int s = 0; s < s_count; ++s) post_row[s] = static_cast<float>(site.post[s]);
+  for (int i = 0; i < s_count * s_count; ++i) comb_row[i] = static_cast<float>(site.comb[i]);
+  weighted_sum(x, streams, site.pre, row);
+}
+
+void mix_row(const TensorView& streams, const ConstTensorView& y, const float* post,
+             const float* comb, int64_t row) {
+  constexpr int64_t kChunk = 64;
+  const int64_t s_count = streams.dim(1);
+  const int64_t hidden = streams.dim(2);
+  float from[kMhcMaxStreams][kChunk];
+  float added[kChunk];
+  float out[kChunk];
+  for (int64_t begin = 0; begin < hidden; begin += kChunk) {
+    const int64_t count = std::min(kChunk, hidden - begin);
+    load_floats(added, y, row * hidden + begin, count);
+    for (int64_t i = 0; i < s_count; ++i)
+      load_floats(from[i], streams, (row * s_count + i) * hidden + begin, count);
+    for (int64_t j = 0; j < s_count; ++j) {
+      double sums[kChunk];
+      for (int64_t d = 0; d < count; ++d) sums[d] = double{post[j]} * double{added[d]};
+      for (int64_t i = 0; i < s_count; ++i) {
+        const double c = comb[i * s_count + j];
+        for (int64_t d = 0; d < count; ++d) sums[d] += c * double{from[i][d]};
+      }
+      for (int64_t d = 0; d < count; ++d) out[d] = static_cast<float>(sums[d]);
+      store_floats(streams, (row * s_count + j) * hidden + begin, out, count);
+    }
+  }
+}
+
+}  // namespace
+
+void mhc_coefficients(TensorView x, TensorView post, TensorView comb, ConstTensorView streams,
+                      const MhcWeights& weights, Stream& stream) noexcept {
+  YOKE_CHECK(streams.rank() == 3 && streams.dim(1) >= 1 && streams.dim(1) <= kMhcMaxStreams,
+             "mhc: want streams [rows, S <= 8, hidden]");
+  const int64_t rows = streams.dim(0);
+  const int64_t s_count = streams.dim(1);
+  const int64_t outputs = 2 * s_count + s_count * s_count;
+  YOKE_CHECK(is_act_type(x.dtype) && is_act_type(streams.dtype) &&
+                 is_float_type(weights.fn.dtype) && weights.base.dtype == DType::f32 &&
+                 weights.scale.dtype == DType::f32 && post.dtype == DType::f32 &&
+                 comb.dtype == DType::f32,
+             "mhc: wrong type");
+  YOKE_CHECK(weights.fn.rank() == 2 && weights.fn.dim(0) == outputs &&
+                 weights.fn.dim(1) == s_count * streams.dim(2) &&
+                 weights.base.elements() == outputs && weights.scale.elements() == 3,
+             "mhc: want fn [2S + S², S·hidden], base [2S + S²], scale [3]");
+  YOKE_CHECK(x.elements() == rows * streams.dim(2) && post.elements() == rows * s_count &&
+                 comb.elements() == rows * s_count * s_count,
+             "mhc: outputs have the wrong size");
+  ThreadPool* threads = &stream.threads();
+  stream.launch("mhc_coefficients", [=] {
+    threads->for_range(rows, grain_for(outputs * s_count * streams.dim(2) / 2),
+                       [&](int64_t begin, int64_t end, int) {
+                         for (int64_t r = begin; r < end; ++r)
+                           coefficients_row(x, post, comb, streams, weights, r);
+                       });
+  });
+}
+
+void mhc_mix(TensorView streams, ConstTensorView y, ConstTensorView post, ConstTensorView comb,
+             Stream& stream) noexcept {
+  YOKE_CHECK(streams.rank() == 3 && streams.dim(1) >= 1 && streams.dim(1) <= kMhcMaxStreams,
+             "mhc: want streams [rows, S <= 8, hidden]");
+  const int64_t rows = streams.dim(0);
+  const int64_t s_count = streams.dim(1);
+  YOKE_CHECK(is_act_type(streams.dtype) && is_act_type(y.dtype) && post.dtype == DType::f32 &&
+                 comb.dtype == DType::f32,
+             "mhc: wrong type");
+  YOKE_CHECK(y.elements() == rows * streams.dim(2) && post.elements() == rows * s_count &&
+                 comb.elements() == rows * s_count * s_count,
+             "mhc: inputs have the wrong size");
+  ThreadPool* threads = &stream.threads();
+  stream.launch("mhc_mix", [=] {
+    threads->for_range(rows, grain_for(s_count * s_count * streams.dim(2) / 2),
+                       [&](int64_t begin, int64_t end, int) {
+                         for (int64_t r = begin; r < end; ++r)
+                           mix_row(streams, y, post.as<float>() + r * s_count,
+                                   comb.as<float>() + r * s_count * s_count, r);
+                       });
+  });
+}
+
+}  // namespace yoke::kernels
