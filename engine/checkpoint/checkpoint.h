@@ -44,8 +44,10 @@ class Checkpoint {
   /// all is an error; a folder with a wrong inventory opens, and census().problems says why it
   /// cannot be served.
   static config::Result<Checkpoint> open(const std::filesystem::path& folder);
-  /// The same with extra tensors from another safetensors file that stand in for missing ones
-  /// (golden/mtp over golden/glm5_next; turboderp's separate mtp.safetensors).
+  /// The same with extra tensors from other safetensors files that the folder's own files lack
+  /// (golden/mtp over golden/glm5_next), and with another text in place of config.json. A file
+  /// mtp.safetensors in the folder that the index does not name is such an extra by itself
+  /// (turboderp's layout).
   static config::Result<Checkpoint> open(const std::filesystem::path& folder,
                                          std::span<const std::filesystem::path> extra_files,
                                          std::string_view config_json_override = {});

@@ -15,6 +15,22 @@ namespace yoke::engine {
 enum class AttentionKind { kda, dsa };
 enum class MlpKind { dense, sparse };
 
+/// vision_config: enough to know the tower's tensors (spec/glm5_next.md 2.3 and 3.7). The tower is
+/// recognised, counted and skipped.
+struct VisionConfig {
+  int32_t depth = 0;
+  int32_t hidden_size = 0;
+  int32_t num_heads = 0;
+  int32_t intermediate_size = 0;
+  int32_t out_hidden_size = 0;
+  int32_t projection_intermediate_size = 0;
+  int32_t patch_size = 14;
+  int32_t temporal_patch_size = 2;
+  int32_t spatial_merge_size = 2;
+  int32_t in_channels = 3;
+  bool attention_bias = true;
+};
+
 /// All numbers are validated: positive, within sane bounds, consistent with each other
 /// (spec/glm5_next.md 2.4).
 struct ModelConfig {
@@ -67,6 +83,9 @@ struct ModelConfig {
 
   /// Present when config.json names a vision tower; it is recognised and skipped (design.md 11).
   bool has_vision_config = false;
+  /// The vision tower's sizes; nullopt when there is no vision_config or it makes no sense. The
+  /// latter is no error by itself, only together with tensors of the tower.
+  std::optional<VisionConfig> vision;
   /// quantization_config.quant_method, empty when absent.
   std::string quant_method;
 
