@@ -1,0 +1,62 @@
+#include "engine/tokenizer/byte_alphabet.h"
+
+#include <array>
+
+namespace yoke::engine {
+namespace {
+
+constexpr bool stands_for_itself(int byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+constexpr int kMoved = 68;  ///< bytes that would be blank or invisible: U+0100 and up, in order
+constexpr char32_t kSymbolsEnd = 0x100 + kMoved;
+
+struct Alphabet {
+  std::array<char32_t, 256> symbol{};
+  std::array<int16_t, kSymbolsEnd> byte{};
+};
+
+constexpr Alphabet make_alphabet() {
+  Alphabet alphabet;
+  for (auto& byte : alphabet.byte) byte = -1;
+  char32_t next = 0x100;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char32_t symbol = stands_for_itself(byte) ? static_cast<char32_t>(byte) : next++;
+    alphabet.symbol[static_cast<size_t>(byte)] = symbol;
+    alphabet.byte[symbol] = static_cast<int16_t>(byte);
+  }
+  return alphabet;
+}
+
+constexpr Alphabet kAlphabet = make_alphabet();
+
+}  // namespace
+
+char32_t byte_symbol(uint8_t byte) noexcept {
+  return kAlphabet.symbol[byte];
+}
+
+std::optional<std::string> bytes_of_symbols(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const auto first = static_cast<uint8_t>(text[i]);
+    char32_t symbol = first;
+    size_t length = 1;
+    // Every symbol lies below U+0800: longer characters stand for no byte.
+    if (first >= 0xC2 && first < 0xE0 && i + 1 < text.size()) {
+      symbol =
+          static_cast<char32_t>((first & 0x1F) << 6 | (static_cast<uint8_t>(text[i + 1]) & 0x3F));
+      length = 2;
+    } else if (first >= 0x80) {
+      return std::nullopt;
+    }
+    if (symbol >= kSymbolsEnd || kAlphabet.byte[symbol] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(kAlphabet.byte[symbol]));
+    i += length;
+  }
+  return bytes;
+}
+
+}  // namespace yoke::engine
