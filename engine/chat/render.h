@@ -2,6 +2,7 @@
 // its input.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,14 @@ struct ChatInput {
   const Json* thinking = nullptr;
   const Json* enable_thinking = nullptr;
 
+  /// `official` does not know the Mia switches and raises on string `arguments`; `mia` renders
+  /// those as an empty object.
   enum class Variant { official, mia };
   Variant variant = Variant::mia;
+
+  /// Tool references can repeat the tools any number of times; nothing else grows the text beyond a
+  /// small multiple of the request.
+  size_t max_text_bytes = size_t{256} << 20;
 };
 
 struct RenderedChat {
@@ -33,15 +40,17 @@ struct RenderedChat {
   /// What came from the request, sorted and disjoint: control tokens must not be matched inside
   /// (design.md 3).
   std::vector<ByteRange> literal;
-  /// Byte offsets where a message ends (after each rendered message or tool run): prefix snapshots
-  /// are taken there.
+  /// Byte offsets where a message ends, ascending: after each message that emits something and
+  /// after each run of tool results. Prefix snapshots are taken there.
   std::vector<size_t> boundaries;
   /// The generation prompt left a think block open: output starts as reasoning.
   bool starts_in_reasoning = false;
 };
 
-/// Errors: what makes the template raise, with the path of the offending value
-/// (`messages[2].tool_calls[0]…`).
+/// Errors: what makes the template raise (invalid_input), with the path of the offending value
+/// (`messages[2].tool_calls[0]…`); also refused are `messages` that is a string or an object (the
+/// template renders nothing for them), content that to_python_str refuses (unsupported) and a text
+/// above max_text_bytes (exhausted).
 config::Result<RenderedChat> render_chat(const ChatInput& input);
 
 }  // namespace yoke::engine
