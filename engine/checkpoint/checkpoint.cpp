@@ -1,5 +1,6 @@
 #include "engine/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/checkpoint/census.h"
@@ -100,6 +101,19 @@ std::string Checkpoint::identity() const {
 const TensorInfo* Checkpoint::find(std::string_view name) const noexcept {
   return impl_->shards.find(name);
 }
+std::optional<Exl3Group> Checkpoint::find_exl3(std::string_view weight_name) const {
+  constexpr std::string_view kSuffix = ".weight";
+  if (!weight_name.ends_with(kSuffix)) return std::nullopt;
+  const std::string_view stem = weight_name.substr(0, weight_name.size() - kSuffix.size());
+  const TensorInfo* trellis = find(std::string(stem) + ".trellis");
+  constexpr int64_t kMaxTiles = int64_t{1} << 32;  // keeps tiles × 16 in range
+  if (trellis == nullptr || trellis->shape.size() != 3 || trellis->shape[0] > kMaxTiles ||
+      trellis->shape[1] > kMaxTiles)
+    return std::nullopt;
+  auto group = find_exl3_group(impl_->shards, stem, trellis->shape[1] * 16, trellis->shape[0] * 16);
+  if (!group) return std::nullopt;
+  return *group;
+}
 const std::vector<fs::path>& Checkpoint::shards() const noexcept {
   return impl_->shards.paths;
 }
@@ -107,6 +121,21 @@ const std::vector<fs::path>& Checkpoint::shards() const noexcept {
 Result<void> Checkpoint::read(const TensorInfo& info, std::span<std::byte> out) const {
   YOKE_CHECK(out.size() == info.bytes, "read into a buffer of another size");
   return impl_->shards.files[info.shard].read(info.file_offset, out);
+}
+
+Result<void> Checkpoint::read_scales(const TensorInfo& scales, std::span<kernels::f16> out) const {
+  std::vector<std::byte> bytes(scales.bytes);
+  if (auto done = read(scales, bytes); !done) return done.error();
+  return decode_exl3_scales(scales, bytes, out);
+}
+
+std::string problem_summary(const Census& census, size_t max_lines) {
+  std::string out;
+  const size_t shown = std::min(max_lines, census.problems.size());
+  for (size_t i = 0; i < shown; ++i) out += census.problems[i] + "\n";
+  if (shown < census.problem_count)
+    out += "… and " + std::to_string(census.problem_count - shown) + " more\n";
+  return out;
 }
 
 }  // namespace yoke::engine

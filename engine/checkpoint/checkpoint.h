@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/result.h"
+#include "engine/checkpoint/exl3_group.h"
 #include "engine/checkpoint/model_config.h"
 #include "engine/checkpoint/safetensors.h"
 
@@ -30,12 +32,16 @@ struct Census {
   uint64_t tensors = 0;
   uint64_t parameters = 0;
   uint64_t bytes = 0;
-  /// One line each, complete sentences naming tensor, file, wanted and found; empty means the
-  /// folder can be served.
+  /// One line each, naming tensor, file, wanted and found; empty means the folder can be served.
+  /// The first thousand; problem_count counts all.
   std::vector<std::string> problems;
+  uint64_t problem_count = 0;
   bool has_mtp = false;
   bool has_vision = false;
 };
+
+/// The first `max_lines` problems, one per line, then how many more there are; "" for none.
+std::string problem_summary(const Census& census, size_t max_lines = 20);
 
 /// Thread safe after open: reads use pread on descriptors of their own.
 class Checkpoint {
@@ -56,6 +62,7 @@ class Checkpoint {
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
 
+  /// As config.json says, but num_mtp_layers is 0 when the files hold no MTP layer.
   const ModelConfig& config() const noexcept;
   const GenerationConfig& generation() const noexcept;
   const Census& census() const noexcept;
@@ -68,10 +75,15 @@ class Checkpoint {
 
   /// nullptr when absent. The pointer lives as long as the checkpoint.
   const TensorInfo* find(std::string_view name) const noexcept;
+  /// The EXL3 matrix that stands for `weight_name` ("….q_proj.weight"); nullopt when there is none.
+  std::optional<Exl3Group> find_exl3(std::string_view weight_name) const;
   const std::vector<std::filesystem::path>& shards() const noexcept;
 
   /// Reads the tensor's bytes; `out.size()` must equal `info.bytes`. Errors: short file, I/O.
   config::Result<void> read(const TensorInfo& info, std::span<std::byte> out) const;
+  /// Reads `in_scales` or `out_scales` of a group as fp16, one per channel: packed signs become ±1,
+  /// and a scale that is not finite is an error. `out` has in or out entries.
+  config::Result<void> read_scales(const TensorInfo& scales, std::span<kernels::f16> out) const;
 
  private:
   struct Impl;

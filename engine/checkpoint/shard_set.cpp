@@ -132,9 +132,9 @@ void sort_and_report_duplicates(ShardSet& set) {
                    [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
   const auto same = [&](const TensorInfo& kept, const TensorInfo& repeated) {
     if (kept.name != repeated.name) return false;
-    set.problems.push_back("tensor " + quote(kept.name) + " is in " +
-                           std::string(set.file_name(kept)) + " and again in " +
-                           std::string(set.file_name(repeated)) + ": remove one of the files");
+    set.problems.add("tensor " + quote(kept.name) + " is in " + std::string(set.file_name(kept)) +
+                     " and again in " + std::string(set.file_name(repeated)) +
+                     ": remove one of the files");
     return true;
   };
   set.tensors.erase(std::unique(set.tensors.begin(), set.tensors.end(), same), set.tensors.end());
@@ -151,8 +151,8 @@ void compare_with_index(ShardSet& set, const Index& index,
   auto tensor = set.tensors.begin();
   const auto report_unlisted = [&] {
     if (is_indexed_shard(tensor->shard))
-      set.problems.push_back(where + "tensor " + quote(tensor->name) + " of " +
-                             std::string(set.file_name(*tensor)) + " is not in weight_map");
+      set.problems.add(where + "tensor " + quote(tensor->name) + " of " +
+                       std::string(set.file_name(*tensor)) + " is not in weight_map");
     ++tensor;
   };
   for (const Index::Entry& entry : index.entries) {
@@ -162,12 +162,12 @@ void compare_with_index(ShardSet& set, const Index& index,
     if (!shard) {
       set.unreadable.push_back(entry.name);
     } else if (!found) {
-      set.problems.push_back(where + "tensor " + quote(entry.name) + " is placed in " +
-                             index.files[entry.file] + ", which does not hold it");
+      set.problems.add(where + "tensor " + quote(entry.name) + " is placed in " +
+                       index.files[entry.file] + ", which does not hold it");
     } else if (tensor->shard != *shard) {
-      set.problems.push_back(where + "tensor " + quote(entry.name) + " is placed in " +
-                             index.files[entry.file] + ", but is in " +
-                             std::string(set.file_name(*tensor)));
+      set.problems.add(where + "tensor " + quote(entry.name) + " is placed in " +
+                       index.files[entry.file] + ", but is in " +
+                       std::string(set.file_name(*tensor)));
     }
     if (found) ++tensor;
   }
@@ -180,6 +180,10 @@ bool is_there(const fs::path& path) {
 }
 
 }  // namespace
+
+bool ShardSet::is_unreadable(std::string_view name) const {
+  return std::binary_search(unreadable.begin(), unreadable.end(), name);
+}
 
 const TensorInfo* ShardSet::find(std::string_view name) const noexcept {
   const auto at = std::lower_bound(
@@ -197,7 +201,7 @@ Result<ShardSet> open_shards(const fs::path& folder, std::span<const fs::path> e
     const auto shard = static_cast<uint32_t>(set.files.size());
     const auto added = add_shard(set, path, digest);
     if (added) return shard;
-    set.problems.push_back(added.error().message);
+    set.problems.add(added.error().message);
     return std::nullopt;
   };
 
@@ -212,9 +216,9 @@ Result<ShardSet> open_shards(const fs::path& folder, std::span<const fs::path> e
     index = std::move(*read);
     for (const std::string& name : index->files) shard_of.push_back(add(folder / name));
     if (!in_index(kSingleName) && is_there(folder / kSingleName))
-      set.problems.push_back("the folder holds both " + std::string(kSingleName) + " and " +
-                             std::string(kIndexName) +
-                             ", which does not name it: remove the one that does not belong here");
+      set.problems.add("the folder holds both " + std::string(kSingleName) + " and " +
+                       std::string(kIndexName) +
+                       ", which does not name it: remove the one that does not belong here");
   } else if (is_there(folder / kSingleName)) {
     add(folder / kSingleName);
   } else {

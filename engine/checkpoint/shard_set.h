@@ -10,6 +10,7 @@
 
 #include "config/result.h"
 #include "engine/checkpoint/file.h"
+#include "engine/checkpoint/problem_list.h"
 #include "engine/checkpoint/safetensors.h"
 
 namespace yoke::engine {
@@ -21,12 +22,14 @@ struct ShardSet {
   std::vector<File> files;          ///< same order as paths
   std::vector<TensorInfo> tensors;  ///< ascending name
   /// One sentence each: unreadable files, names in two files, an index that disagrees.
-  std::vector<std::string> problems;
+  ProblemList problems;
   /// Names that the index places in files that could not be read: their absence is no news.
   std::vector<std::string> unreadable;  ///< ascending
   /// 128-bit digest over sizes and headers of all files and `seed`; hex.
   std::string digest;
 
+  /// Whether the index places `name` in a file that could not be read.
+  bool is_unreadable(std::string_view name) const;
   /// nullptr when absent.
   const TensorInfo* find(std::string_view name) const noexcept;
   std::string_view file_name(const TensorInfo& tensor) const { return files[tensor.shard].name(); }
