@@ -7,14 +7,14 @@
 
 namespace yoke::kernels {
 
-/// e^x, error below 0.6 ulp (below 1 ulp where the result is subnormal); 0 below -745.2, +inf above
+/// e^x, error below 0.6 ulp (0.8 where the result is subnormal); 0 below -745.2, +inf above
 /// 709.8, NaN for NaN.
 double exp64(double x) noexcept;
 
 /// Natural logarithm, error below 1 ulp; -inf at ±0, NaN below 0 and for NaN, +inf at +inf.
 double log64(double x) noexcept;
 
-/// 1 / (1 + e^-x), without overflow for any x; error below 2 ulp.
+/// 1 / (1 + e^-x), without overflow for any x; error below 2.5 ulp.
 double sigmoid64(double x) noexcept;
 
 /// x · sigmoid(x); 0 at -inf.
