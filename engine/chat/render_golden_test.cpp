@@ -183,5 +183,42 @@ TEST(RenderGolden, ranges_hold_what_the_request_wrote_and_nothing_else) {
   EXPECT_GT(quoted, 100u);
 }
 
+// design.md 3: marking changes no id of a prompt whose request holds no control token's text.
+TEST(RenderGolden, marked_prompts_have_the_ids_of_the_whole_string) {
+  const auto tokenizer =
+      Tokenizer::load(std::string(YOKE_SOURCE_DIR) + "/tools/nano/tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const auto holds_added_token = [&](std::string_view text) {
+    for (const AddedToken& token : tokenizer->added_tokens()) {
+      if (text.find(token.content) != text.npos) return true;
+    }
+    return false;
+  };
+  const Golden golden = load_golden();
+  size_t compared = 0;
+  size_t defended = 0;
+  for (const GoldenCase& c : golden.cases) {
+    SCOPED_TRACE(c.file + " " + c.name);
+    const auto chat = render_chat(c.input);
+    if (!chat.ok()) continue;
+    bool hostile = false;
+    for (const ByteRange r : chat->literal) {
+      hostile |= holds_added_token(std::string_view(chat->text).substr(r.begin, r.end - r.begin));
+    }
+    const auto marked = tokenizer->encode(chat->text, chat->literal);
+    const auto whole = tokenizer->encode_ids(chat->text);
+    ASSERT_TRUE(marked.ok() && whole.ok());
+    EXPECT_EQ(tokenizer->decode(marked->ids), chat->text);
+    if (hostile) {
+      defended += marked->ids != *whole;
+    } else {
+      ++compared;
+      EXPECT_EQ(marked->ids, *whole);
+    }
+  }
+  EXPECT_GT(compared, golden.cases.size() / 4);
+  EXPECT_GT(defended, 20u);
+}
+
 }  // namespace
 }  // namespace yoke::engine

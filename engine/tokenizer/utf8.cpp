@@ -66,25 +66,4 @@ size_t utf8_valid_prefix(std::string_view text) noexcept {
   return at;
 }
 
-void append_utf8(std::string& out, char32_t code_point) {
-  const auto tail = [&](int shift) {
-    out.push_back(static_cast<char>(0x80 | ((code_point >> shift) & 0x3F)));
-  };
-  if (code_point < 0x80) {
-    out.push_back(static_cast<char>(code_point));
-  } else if (code_point < 0x800) {
-    out.push_back(static_cast<char>(0xC0 | (code_point >> 6)));
-    tail(0);
-  } else if (code_point < 0x10000) {
-    out.push_back(static_cast<char>(0xE0 | (code_point >> 12)));
-    tail(6);
-    tail(0);
-  } else {
-    out.push_back(static_cast<char>(0xF0 | (code_point >> 18)));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 }  // namespace yoke::engine

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/json/utf8.h"  // append_utf8
+
 namespace yoke::engine {
 
 /// What stands at the start of some bytes.
@@ -24,9 +26,6 @@ Utf8Step utf8_step(std::string_view bytes) noexcept;
 
 /// Bytes up to the first that is not part of a well-formed character; text.size() when all are.
 size_t utf8_valid_prefix(std::string_view text) noexcept;
-
-/// Appends the character; `code_point` must be a Unicode scalar value.
-void append_utf8(std::string& out, char32_t code_point);
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
