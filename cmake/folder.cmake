@@ -62,7 +62,7 @@ function(yoke_tests name path tests)
       set(labels ${label})
       if(kind STREQUAL "goldens")
         list(APPEND labels golden)
-        target_link_libraries(${program} PRIVATE yoke_engine_checkpoint)  # reads the safetensors of reference values
+        target_link_libraries(${program} PRIVATE yoke_engine_checkpoint OpenSSL::Crypto)  # safetensors of reference values, SHA-256
       endif()
       gtest_discover_tests(${program} TEST_PREFIX ${label}. DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels}" TIMEOUT 300)
     endif()

@@ -37,11 +37,12 @@ void exl3_unpack_signs(f16* scales, const uint16_t* words, int64_t count) noexce
 int64_t exl3_scratch_floats(const Exl3Matrix& w, int64_t rows) noexcept;
 
 /// y[r] = had128( had128(x[r] ⊙ suh) · Wq ) ⊙ svh.
-///   x [rows, in] bf16 or f32      y [rows, out] bf16 or f32
-/// Rounding (design.md 7): x bf16: x to fp16, times suh to fp16, butterflies in float (ascending
+///   x [rows, in] bf16, f16 or f32      y [rows, out] bf16 or f32
+/// Rounding (design.md 7): 16-bit x: x to fp16, times suh to fp16, butterflies in float (ascending
 /// strides, then 1/sqrt(128)), result to fp16; x f32: nothing of that is rounded. Codebook values
 /// are fp16 always. Products and sums in float, epilogue in float, one rounding to y's type.
-/// Reduction tree over K: see exl3_matmul.cpp; it depends on the matrix shape only.
+/// Reduction tree over `in`: exl3_product.h; it depends on `in` only, never on rows.
+/// bf16 values above 65504 become infinite on their way to fp16 (spec/exl3.md 5.2).
 void exl3_matmul(TensorView y, ConstTensorView x, const Exl3Matrix& w, TensorView scratch,
                  Stream& stream) noexcept;
 

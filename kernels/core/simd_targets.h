@@ -1,0 +1,10 @@
+// Which instruction sets the _simd.cpp files are compiled for. Each includes this before Highway.
+#pragma once
+
+// AVX-512 of Ice Lake and later as a target of its own.
+#define HWY_WANT_AVX3_DL
+// Every x86-64 machine that matters has AVX2; below it the scalar target runs plain loops. SVE's
+// vectors have no size the compiler knows, so they cannot be array elements; NEON serves the same
+// machines.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
