@@ -18,6 +18,9 @@ void kda_gate(TensorView g, TensorView beta, ConstTensorView z, ConstTensorView 
               ConstTensorView a_log, ConstTensorView dt_bias, std::optional<float> lower_bound,
               Stream& stream) noexcept;
 
+/// Largest head size of the recurrence: its rows are staged in arrays of this length.
+constexpr int64_t kMaxKdaDim = 256;
+
 /// Per-slot memory of one KDA layer.
 struct KdaState {
   TensorView state;         ///< [slots, heads, d (key), d (value)] f32
@@ -27,7 +30,7 @@ struct KdaState {
   TensorView pending_beta;  ///< [slots, window, heads] f32
 };
 
-/// The recurrence, per head, all in float:
+/// The recurrence, per head, all in float; d is at most kMaxKdaDim:
 ///   q ← q / sqrt(Σq² + 1e-6) · d^(-1/2);  k ← k / sqrt(Σk² + 1e-6)
 ///   S ← diag(e^g) S;  u = kᵀS;  S ← S + k ⊗ (beta·(v - u));  o = qᵀS
 ///   o, q, k, v [rows, heads·d] act (o rounded once), g [rows, heads·d] f32, beta [rows, heads] f32

@@ -13,11 +13,12 @@ namespace yoke::kernels {
 ///   ascending positions, count [rows] i32 (index_select)
 /// Reduction tree: the list in order, in fixed segments of kAttentionSegment entries, each with its
 /// own maximum; segments merge in order. So the bits depend on the list alone. Rows with count 0
-/// give zeros.
+/// give zeros. rank is at most kMaxLatentRank.
 void mla_attention(TensorView z, ConstTensorView q, ConstTensorView latent,
                    ConstTensorView selected, ConstTensorView count, float scale,
                    const StepRows& rows, Stream& stream) noexcept;
 
 constexpr int kAttentionSegment = 64;
+constexpr int64_t kMaxLatentRank = 1024;
 
 }  // namespace yoke::kernels

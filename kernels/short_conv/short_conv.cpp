@@ -1,0 +1,115 @@
+// Depthwise: channels are independent, so work is split by (sequence, channel block) and each item
+// reads, then advances, its own part of the history. Arithmetic per output: u = Σ_j weight·input in
+// float, ascending j (oldest input first), products and sums rounded separately; silu in float64,
+// rounded to float, then to the activation type. One implementation serves as reference.
+#include "kernels/short_conv/short_conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/act.h"
+#include "kernels/core/math.h"
+
+namespace yoke::kernels {
+namespace {
+
+constexpr int64_t kChannelBlock = 64;
+constexpr int kMaxKernel = 8;
+
+/// One sequence and one block of channels. Input lines are addressed by their row relative to the
+/// step's first row: below 0 come the replayed pending rows, then the history.
+template <class Act>
+struct Block {
+  const SequenceRows& sequence;
+  const Act* x;        // the sequence's first row, at the block's first channel
+  int64_t row_stride;  // channels
+  Act* history;        // [kernel - 1] lines
+  Act* pending;        // [window] lines
+  const Act* zeros;
+  int kernel;
+
+  const Act* line(int64_t row) const {
+    if (row >= 0) return x + row * row_stride;
+    if (sequence.start_position == 0) return zeros;
+    const int64_t before = row + sequence.replay;
+    return before >= 0 ? pending + before * row_stride
+                       : history + (before + kernel - 1) * row_stride;
+  }
+
+  void convolve(Act* y, const float* weight, int64_t width) const {
+    float sum[kChannelBlock];
+    for (int64_t r = 0; r < sequence.rows; ++r) {
+      std::fill_n(sum, width, 0.0f);
+      for (int j = 0; j < kernel; ++j) {
+        const Act* in = line(r - (kernel - 1) + j);
+        const float* w = weight + j * kChannelBlock;
+        for (int64_t c = 0; c < width; ++c) sum[c] += w[c] * widen(in[c]);
+      }
+      for (int64_t c = 0; c < width; ++c)
+        y[r * row_stride + c] = narrow<Act>(static_cast<float>(silu64(sum[c])));
+    }
+  }
+
+  /// History after the replayed and the committed rows; each line comes from a later one or from
+  /// another buffer, so ascending order never reads what was already overwritten.
+  void advance(int64_t width) const {
+    const size_t bytes = static_cast<size_t>(width) * sizeof(Act);
+    for (int j = 0; j < kernel - 1; ++j) {
+      const Act* from = line(sequence.commit - (kernel - 1) + j);
+      if (from != history + j * row_stride) std::memcpy(history + j * row_stride, from, bytes);
+    }
+    for (int64_t r = sequence.commit; r < sequence.rows; ++r)
+      std::memcpy(pending + (r - sequence.commit) * row_stride, line(r), bytes);
+  }
+};
+
+}  // namespace
+
+void short_conv(TensorView y, ConstTensorView x, ConstTensorView weight, TensorView history,
+                TensorView pending, const StepRows& rows, Stream& stream) noexcept {
+  const int64_t channels = x.dim(1);
+  const int kernel = static_cast<int>(weight.dim(1));
+  YOKE_CHECK(kernel >= 1 && kernel <= kMaxKernel, "short_conv: kernel size");
+  YOKE_CHECK(weight.dim(0) == channels && y.dim(1) == channels, "short_conv: channels differ");
+  YOKE_CHECK(history.dim(1) == kernel - 1 && history.dim(2) == channels, "short_conv: history");
+  YOKE_CHECK(pending.dim(2) == channels, "short_conv: pending");
+  YOKE_CHECK(y.dtype == x.dtype && history.dtype == x.dtype && pending.dtype == x.dtype,
+             "short_conv: types differ");
+  ThreadPool& threads = stream.threads();
+  stream.launch("short_conv", [=, &threads] {
+    const int64_t blocks = (channels + kChannelBlock - 1) / kChannelBlock;
+    threads.for_range(rows.max_sequences * blocks, 1, [&](int64_t begin, int64_t end, int) {
+      dispatch_act(x.dtype, [&](auto act) {
+        using Act = decltype(act);
+        const Act zeros[kChannelBlock] = {};
+        for (int64_t item = begin; item < end; ++item) {
+          // Sequences vary fastest: unused entries then spread over all threads.
+          const SequenceRows& sequence = rows.sequences[item % rows.max_sequences];
+          if (sequence.slot < 0) continue;
+          YOKE_DCHECK(std::max(sequence.replay, sequence.rows - sequence.commit) <= pending.dim(1),
+                      "short_conv: more window rows than pending holds");
+          const int64_t first = item / rows.max_sequences * kChannelBlock;
+          const int64_t width = std::min(kChannelBlock, channels - first);
+          float taps[kMaxKernel * kChannelBlock];
+          for (int j = 0; j < kernel; ++j) {
+            for (int64_t c = 0; c < width; ++c)
+              taps[j * kChannelBlock + c] = load_float(weight, (first + c) * kernel + j);
+          }
+          const int64_t at = sequence.first_row * channels + first;
+          const Block<Act> block{
+              sequence,
+              x.as<Act>() + at,
+              channels,
+              history.as<Act>() + sequence.slot * (kernel - 1) * channels + first,
+              pending.as<Act>() + sequence.slot * pending.dim(1) * channels + first,
+              zeros,
+              kernel};
+          block.convolve(y.as<Act>() + at, taps, width);
+          block.advance(width);
+        }
+      });
+    });
+  });
+}
+
+}  // namespace yoke::kernels
