@@ -13,8 +13,6 @@
 namespace yoke::kernels {
 namespace {
 
-constexpr int kMaxPoolTokens = 16;
-
 struct Step {
   TensorView pools, raw_keys, raw_gates;
   ConstTensorView keys, gates, ape;
@@ -44,10 +42,11 @@ void complete_pool(const Step& step, int64_t r) {
   Act* out =
       step.pools.as<Act>() + rows.cache_row(rows.slot[r], first) / step.pool_tokens * step.dim;
   for (int64_t d = 0; d < step.dim; ++d) {
-    float weight[kMaxPoolTokens];
+    float weight[kMaxPoolTokens] = {};
     for (int64_t j = 0; j < step.pool_tokens; ++j)
       weight[j] = widen(gates[j][d]) + load_float(step.ape, j * step.dim + d);
-    const float highest = *std::max_element(weight, weight + step.pool_tokens);
+    float highest = weight[0];
+    for (int64_t j = 1; j < step.pool_tokens; ++j) highest = std::max(highest, weight[j]);
     float sum = 0;
     for (int64_t j = 0; j < step.pool_tokens; ++j) {
       weight[j] = static_cast<float>(exp64(weight[j] - highest));

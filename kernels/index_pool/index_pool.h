@@ -6,11 +6,13 @@
 
 namespace yoke::kernels {
 
+constexpr int kMaxPoolTokens = 16;
+
 /// Appends the step's raw index rows and computes the key of each pool that this step completes
 /// (spec/glm5_next.md 5.5):
 ///   w_j[d] = softmax over j of (gate[p·m + j][d] + ape[j][d]),  pool[p][d] = Σ_j w_j[d] · key[p·m
 ///   + j][d], rounded once keys, gates  [rows, dim] act: ik (after LayerNorm) and ig of this step
-///   ape          [m, dim] bf16, f16 or f32; m = tokens per pool, at most 16
+///   ape          [m, dim] bf16, f16 or f32; m = tokens per pool, at most kMaxPoolTokens
 ///   raw_keys, raw_gates  [slots, ring, dim] act: row t of a sequence lives at t mod ring; ring ≥ m
 ///   + window pools        [blocks · block_tokens / m, dim] act: pool p of a slot stands at
 ///   cache_row(slot, p·m) / m

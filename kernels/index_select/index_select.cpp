@@ -21,22 +21,24 @@ struct Step {
   IndexSelectParams params;
   TensorView scratch;
   StepRows rows;
-  int64_t heads, dim;
 };
 
 template <class Act>
-void score_pools(float* scores, const Step& step, int64_t r, int64_t num_pools) {
-  const float head_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(step.heads)));
-  const float dim_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(step.dim)));
-  const Act* query = step.iq.as<Act>() + r * step.heads * step.dim;
+void score_pools(float* scores, int64_t num_pools, int64_t r, ConstTensorView iq,
+                 ConstTensorView iw, ConstTensorView pools, int32_t pool_tokens,
+                 const StepRows& rows) {
+  const int64_t heads = iq.dim(1);
+  const int64_t dim = iq.dim(2);
+  const float head_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(heads)));
+  const float dim_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim)));
+  const Act* query = iq.as<Act>() + r * heads * dim;
   for (int64_t p = 0; p < num_pools; ++p) {
-    const int64_t at = step.rows.cache_row(step.rows.slot[r], p * step.params.pool_tokens) /
-                       step.params.pool_tokens;
-    const Act* key = step.pools.as<Act>() + at * step.dim;
+    const int64_t at = rows.cache_row(rows.slot[r], p * pool_tokens) / pool_tokens;
+    const Act* key = pools.as<Act>() + at * dim;
     float score = 0;
-    for (int64_t h = 0; h < step.heads; ++h) {
-      const float match = dim_scale * dot_lanes(query + h * step.dim, key, step.dim);
-      const float weight = load_float(step.iw, r * step.heads + h) * head_scale;
+    for (int64_t h = 0; h < heads; ++h) {
+      const float match = dim_scale * dot_lanes(query + h * dim, key, dim);
+      const float weight = load_float(iw, r * heads + h) * head_scale;
       score += weight * (match > 0 ? match : 0.0f);
     }
     scores[p] = std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
@@ -76,8 +78,7 @@ void select_row(const Step& step, int64_t r, int thread) {
       float* scores = static_cast<float*>(step.scratch.data) + thread * line;
       // Float-sized words that hold either kind; the two parts never overlap.
       int32_t* chosen = reinterpret_cast<int32_t*>(scores + num_pools);
-      dispatch_act(step.iq.dtype,
-                   [&](auto act) { score_pools<decltype(act)>(scores, step, r, num_pools); });
+      index_scores(scores, num_pools, r, step.iq, step.iw, step.pools, m, step.rows);
       choose_pools(chosen, step.params.top_pools, scores, num_pools);
       for (int32_t i = 0; i < step.params.top_pools; ++i) {
         for (int32_t j = 0; j < m; ++j) list[n++] = chosen[i] * m + j;
@@ -91,16 +92,24 @@ void select_row(const Step& step, int64_t r, int thread) {
 
 }  // namespace
 
+void index_scores(float* scores, int64_t num_pools, int64_t row, ConstTensorView iq,
+                  ConstTensorView iw, ConstTensorView pools, int32_t pool_tokens,
+                  const StepRows& rows) noexcept {
+  dispatch_act(iq.dtype, [&](auto act) {
+    score_pools<decltype(act)>(scores, num_pools, row, iq, iw, pools, pool_tokens, rows);
+  });
+}
+
 void index_select(TensorView selected, TensorView count, ConstTensorView iq, ConstTensorView iw,
                   ConstTensorView pools, IndexSelectParams params, TensorView scratch,
                   const StepRows& rows, Stream& stream) noexcept {
-  const Step step{selected, count, iq, iw, pools, params, scratch, rows, iq.dim(1), iq.dim(2)};
+  const Step step{selected, count, iq, iw, pools, params, scratch, rows};
   ThreadPool& threads = stream.threads();
   YOKE_CHECK(params.top_pools >= 1 && params.pool_tokens >= 1, "index_select: parameters");
   YOKE_CHECK(
       selected.dim(1) == int64_t{params.top_pools} * params.pool_tokens + params.pool_tokens - 1,
       "index_select: list width");
-  YOKE_CHECK(iw.dim(1) == step.heads && pools.dim(1) == step.dim && pools.dtype == iq.dtype,
+  YOKE_CHECK(iw.dim(1) == iq.dim(1) && pools.dim(1) == iq.dim(2) && pools.dtype == iq.dtype,
              "index_select: shapes or types differ");
   YOKE_CHECK(scratch.dim(0) >= threads.threads(), "index_select: a scratch line per thread");
   stream.launch("index_select", [=, &threads] {

@@ -24,4 +24,10 @@ void index_select(TensorView selected, TensorView count, ConstTensorView iq, Con
                   ConstTensorView pools, IndexSelectParams params, TensorView scratch,
                   const StepRows& rows, Stream& stream) noexcept;
 
+/// The scores that index_select compares at row `row`: scores[p] for p < num_pools, all complete.
+/// For tests that look at ties.
+void index_scores(float* scores, int64_t num_pools, int64_t row, ConstTensorView iq,
+                  ConstTensorView iw, ConstTensorView pools, int32_t pool_tokens,
+                  const StepRows& rows) noexcept;
+
 }  // namespace yoke::kernels

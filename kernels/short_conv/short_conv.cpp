@@ -14,7 +14,6 @@ namespace yoke::kernels {
 namespace {
 
 constexpr int64_t kChannelBlock = 64;
-constexpr int kMaxKernel = 8;
 
 /// One sequence and one block of channels. Input lines are addressed by their row relative to the
 /// step's first row: below 0 come the replayed pending rows, then the history.
@@ -69,7 +68,7 @@ void short_conv(TensorView y, ConstTensorView x, ConstTensorView weight, TensorV
                 TensorView pending, const StepRows& rows, Stream& stream) noexcept {
   const int64_t channels = x.dim(1);
   const int kernel = static_cast<int>(weight.dim(1));
-  YOKE_CHECK(kernel >= 1 && kernel <= kMaxKernel, "short_conv: kernel size");
+  YOKE_CHECK(kernel >= 1 && kernel <= kMaxConvKernel, "short_conv: kernel size");
   YOKE_CHECK(weight.dim(0) == channels && y.dim(1) == channels, "short_conv: channels differ");
   YOKE_CHECK(history.dim(1) == kernel - 1 && history.dim(2) == channels, "short_conv: history");
   YOKE_CHECK(pending.dim(2) == channels, "short_conv: pending");
@@ -90,7 +89,7 @@ void short_conv(TensorView y, ConstTensorView x, ConstTensorView weight, TensorV
                       "short_conv: more window rows than pending holds");
           const int64_t first = item / rows.max_sequences * kChannelBlock;
           const int64_t width = std::min(kChannelBlock, channels - first);
-          float taps[kMaxKernel * kChannelBlock];
+          float taps[kMaxConvKernel * kChannelBlock];
           for (int j = 0; j < kernel; ++j) {
             for (int64_t c = 0; c < width; ++c)
               taps[j * kChannelBlock + c] = load_float(weight, (first + c) * kernel + j);

@@ -6,12 +6,14 @@
 
 namespace yoke::kernels {
 
+constexpr int kMaxConvKernel = 8;
+
 /// Causal depthwise convolution with silu, for all sequences of a step:
 ///   u[t] = Σ_j weight[c][j] · x[t - (k-1) + j],  y = silu(u); inputs before position 0 are 0.
 ///   x, y     [rows, channels] act; y must not alias x; the sum and silu are float, y is rounded
-///   once weight   [channels, k] bf16, f16 or f32; k at most 8 history  [slots, k - 1, channels]
-///   act: the newest committed raw inputs of each slot, oldest first pending  [slots, window,
-///   channels] act: raw inputs of the window rows of the last step
+///   once weight   [channels, k] bf16, f16 or f32; k at most kMaxConvKernel history  [slots, k - 1,
+///   channels] act: the newest committed raw inputs of each slot, oldest first pending  [slots,
+///   window, channels] act: raw inputs of the window rows of the last step
 /// Per sequence: the history advances by `replay` pending rows, then by the `commit` rows of this
 /// step; the remaining rows go to `pending` from index 0. Padding rows leave everything alone
 /// (their y is unspecified). Source: spec/glm5_next.md 5.3; roll-back: spec/speculative.md 7.
