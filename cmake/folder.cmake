@@ -82,6 +82,15 @@ function(yoke_undefined_behaviour_checks files)
   endforeach()
 endfunction()
 
+# yoke_test_links(<library> <target>...): what the tests of a folder need beyond the folder itself.
+function(yoke_test_links name)
+  foreach(kind tests goldens)
+    if(TARGET ${name}_${kind})
+      target_link_libraries(${name}_${kind} PRIVATE ${ARGN})
+    endif()
+  endforeach()
+endfunction()
+
 # yoke_ops(<op>...): one folder per op under kernels/, each with a library; `yoke_kernels` links them all.
 function(yoke_ops)
   add_library(yoke_kernels INTERFACE)

@@ -1,0 +1,56 @@
+// The per-step facts of a StepPlan in memory of fixed size and place (design.md 6). Filled once per
+// step; ops read them through StepRows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/checkpoint/model_config.h"
+#include "engine/model/caches.h"
+#include "engine/model/memory.h"
+#include "engine/model/model.h"
+#include "engine/model/step.h"
+#include "kernels/core/step_rows.h"
+
+namespace yoke::engine {
+
+/// Rows are padded to one of few counts, so that a recorded step exists for each: exact up to 8,
+/// then two counts per doubling; never more than `capacity`.
+int32_t row_bucket(int32_t rows, int32_t capacity);
+
+class StepBuffers {
+ public:
+  StepBuffers(const ModelConfig& config, const ModelOptions& options, Memory& memory);
+
+  /// Takes over a plan. What it asks for must fit the options and the caches: anything else is a
+  /// bug of the planner and aborts. Allocates nothing.
+  void fill(const StepPlan& plan);
+
+  /// Rows and logit rows of the last plan, without and with padding.
+  int32_t rows() const noexcept { return rows_; }
+  int32_t logit_rows() const noexcept { return logit_rows_; }
+  int32_t bucket() const noexcept { return row_bucket(rows_, options_.max_rows); }
+  int32_t logit_bucket() const noexcept { return row_bucket(logit_rows_, options_.max_logit_rows); }
+
+  /// Views for ops over `bucket` rows: what they point to stays in place.
+  kernels::StepRows step_rows(int32_t bucket) const noexcept;
+  kernels::ConstTensorView tokens(int32_t bucket) const { return tokens_.rows(bucket); }
+  /// Row of each wanted logit row; -1: padding.
+  kernels::ConstTensorView logit_index(int32_t bucket) const { return logit_index_.rows(bucket); }
+
+ private:
+  void add(const StepSequence& sequence, int32_t entry);
+  void check(const StepSequence& sequence) const;
+
+  ModelOptions options_;
+  CacheGeometry geometry_;
+  int32_t vocab_size_;
+  kernels::Tensor tokens_, slot_, position_, sequence_;  // [max_rows]
+  kernels::Tensor logit_index_;                          // [max_logit_rows]
+  kernels::Tensor block_table_;                          // [max_slots, blocks_per_slot]
+  kernels::Tensor sequences_;                            // [max_slots] SequenceRows
+  int32_t rows_ = 0;
+  int32_t logit_rows_ = 0;
+};
+
+}  // namespace yoke::engine
