@@ -17,8 +17,10 @@
 namespace yoke::engine {
 
 struct OutputParserOptions {
+  /// As RenderedChat says; implies `thinking`.
   bool starts_in_reasoning = true;
-  /// Prompt has thinking switched off: think tags are not terminals.
+  /// False when the prompt has thinking switched off: think tags are then plain text, but for an
+  /// end tag at the very start.
   bool thinking = true;
   /// Tools of the request (array, as sent), or null: without tools, or with tool_choice "none",
   /// call tags are plain text.
@@ -59,16 +61,21 @@ class OutputParser {
   OutputParser& operator=(OutputParser&&) noexcept;
   ~OutputParser();
 
-  /// One generated token. EOS ids must not be fed.
+  /// One generated token; appends events, joining text with the last event of its kind. EOS ids
+  /// should not be fed (like every special token but the tags they have no text). Ignored after
+  /// finish() and once wants_stop().
   void feed(int32_t id, std::vector<OutputEvent>& events);
   /// Generation is over; flushes what was held back. `cut` = ended by a limit or failure: an open
-  /// call stays unclosed.
+  /// call stays unclosed. A model that stopped by itself after the name or a whole pair has its
+  /// call closed; in the middle of a pair the call stays unclosed too.
   void finish(bool cut, std::vector<OutputEvent>& events);
 
   bool in_reasoning() const noexcept;
+  /// Inside a block that is or may become a call; after finish(): it was left unclosed.
   bool in_call() const noexcept;
   int32_t complete_calls() const noexcept;
   bool wants_stop() const noexcept;  ///< single_call and one call is complete
+  /// Tokens fed while in reasoning, the end tag included.
   int64_t reasoning_tokens() const noexcept;
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/chat/prompt_text.h"
+#include "engine/chat/tool_schema.h"
 
 namespace yoke::engine {
 namespace {
@@ -69,12 +70,6 @@ std::string_view media_placeholder(std::string_view type) noexcept {
     return "<|begin_of_audio|><|end_of_audio|>";
   }
   return {};
-}
-
-/// The mapping that describes a tool: the member `function` if the wrapper has one.
-const Json& tool_body(const Json& tool) noexcept {
-  const Json* function = tool.find("function");
-  return function != nullptr ? *function : tool;
 }
 
 /// The mapping that describes a call: the member `function` if it holds anything.

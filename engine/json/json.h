@@ -109,6 +109,8 @@ std::string to_json(const Json& value);
 void append_json(std::string& out, const Json& value);
 /// `"…"` with JSON escapes; the text must be UTF-8.
 void append_json_string(std::string& out, std::string_view text);
+/// The same without the quotes: pieces of a string that is written bit by bit.
+void append_json_escaped(std::string& out, std::string_view text);
 
 /// Python's json.dumps(value, ensure_ascii=False): `, ` and `: `, floats by repr, escapes as in
 /// spec/tokenizer_chat.md 2.3.

@@ -77,8 +77,13 @@ void append(std::string& out, const Json& value, const Style& style) {
 }  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   out += '"';
+  append_json_escaped(out, text);
+  out += '"';
+}
+
+void append_json_escaped(std::string& out, std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
   size_t done = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
@@ -97,7 +102,6 @@ void append_json_string(std::string& out, std::string_view text) {
     }
   }
   out.append(text.substr(done));
-  out += '"';
 }
 
 void append_json(std::string& out, const Json& value) {
