@@ -1,6 +1,7 @@
 // EXL3 trellis weights: decoding (bit-exact) and products. Formulas: spec/exl3.md 3 to 5.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/core/stream.h"
@@ -33,6 +34,13 @@ void exl3_dense_weight(TensorView y, const Exl3Matrix& w, Stream& stream);
 /// (spec/exl3.md 2.1).
 void exl3_unpack_signs(f16* scales, const uint16_t* words, int64_t count) noexcept;
 
+/// Bytes of the CPU kernels' form of the trellis, as many as the trellis has.
+size_t exl3_packed_bytes(const Exl3Matrix& w) noexcept;
+
+/// Writes that form to `to` (64-byte aligned), for Exl3Matrix::packed. Reads w.trellis, which may
+/// be freed afterwards. Thread: any.
+void exl3_pack(void* to, const Exl3Matrix& w) noexcept;
+
 /// Floats of scratch that exl3_matmul needs for `rows` rows.
 int64_t exl3_scratch_floats(const Exl3Matrix& w, int64_t rows) noexcept;
 
@@ -40,8 +48,10 @@ int64_t exl3_scratch_floats(const Exl3Matrix& w, int64_t rows) noexcept;
 ///   x [rows, in] bf16, f16 or f32      y [rows, out] bf16 or f32
 /// Rounding (design.md 7): 16-bit x: x to fp16, times suh to fp16, butterflies in float (ascending
 /// strides, then 1/sqrt(128)), result to fp16; x f32: nothing of that is rounded. Codebook values
-/// are fp16 always. Products and sums in float, epilogue in float, one rounding to y's type.
-/// Reduction tree over `in`: exl3_product.h; it depends on `in` only, never on rows.
+/// are fp16 always. Products and sums in float, epilogue in float (butterflies, then 1/sqrt(128),
+/// then svh), one rounding to y's type.
+/// Reduction tree over `in`: exl3_product.h; the same for every row count, thread count and
+/// instruction set.
 /// bf16 values above 65504 become infinite on their way to fp16 (spec/exl3.md 5.2).
 void exl3_matmul(TensorView y, ConstTensorView x, const Exl3Matrix& w, TensorView scratch,
                  Stream& stream) noexcept;

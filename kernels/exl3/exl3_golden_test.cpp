@@ -140,16 +140,17 @@ TEST_P(Exl3Linear, transformed_input_is_the_reference) {
   const Exl3Matrix w = matrix(file, "lin");
   const ConstTensorView x = file.tensor("ref.x");
   const int64_t rows = x.dim(0);
-  std::vector<float> tiles(static_cast<size_t>(rows * w.in));
-  for (int64_t r = 0; r < rows; ++r) exl3_transform_input(tiles.data(), r, rows, x, r, w);
-  Tensor z(DType::f16, {rows, w.in});
-  for (int64_t k = 0; k < w.in; ++k) {
-    constexpr int64_t kPlace[16] = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
-    for (int64_t r = 0; r < rows; ++r)
-      store_float(z.view(), r * w.in + k,
-                  tiles[static_cast<size_t>((k / 16 * rows + r) * 16 + kPlace[k % 16])]);
-  }
-  EXPECT_TRUE(testing::same_bits(z.view(), file.tensor("ref.x_had")));
+  std::vector<float> inputs(static_cast<size_t>(rows * w.in));
+  testing::for_each_simd_target([&] {
+    for (int64_t r = 0; r < rows; ++r) exl3_transform_input(inputs.data(), r, rows, x, r, w);
+    Tensor z(DType::f16, {rows, w.in});
+    for (int64_t k = 0; k < w.in; ++k) {
+      const int64_t place = k / 16 * 16 + exl3_row_place(k % 16);
+      for (int64_t r = 0; r < rows; ++r)
+        store_float(z.view(), r * w.in + k, inputs[static_cast<size_t>(place * rows + r)]);
+    }
+    EXPECT_TRUE(testing::same_bits(z.view(), file.tensor("ref.x_had")));
+  });
 }
 
 class Product {

@@ -1,19 +1,15 @@
-// Decoding EXL3 tiles and multiplying by them.
-//
-// A tile's 256 weights are decoded as [8][32]: stream index 8t + j at [j][t]. For a fixed j that is
-// input 2(t%4) + {0,1,8,9}[j%4] and output t/4 + 8(j/4), so 32 lanes hold 8 outputs × 4 inputs, and
-// the four inputs are the same in every group of four lanes. No weight is ever moved: the lanes are
-// four partial sums per output, added at the end of a segment.
-#include <cstring>
-
+// The stages of exl3_product.h with Highway.
 #include "kernels/core/simd_targets.h"
-#include "kernels/exl3/exl3.h"
 #include "kernels/exl3/exl3_product.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/exl3/exl3_simd.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/core/panel-inl.h"
+#include "kernels/core/row_groups.h"
+#include "kernels/exl3/exl3_decode-inl.h"
+#include "kernels/exl3/hadamard-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace yoke::kernels {
@@ -21,210 +17,222 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
-void multiply_block(float* v, const float* tiles, int64_t rows, const Exl3Matrix& w,
-                    int64_t block) {
-  uint16_t states[256];
-  for (int64_t tile_column = 0; tile_column < 8; ++tile_column) {
-    for (int64_t r = 0; r < rows; ++r) {
-      double sums[16] = {};
-      for (int64_t tk = 0; tk < w.in / 16; ++tk) {
-        const int64_t tile = tk * (w.out / 16) + block * 8 + tile_column;
-        exl3_tile_states(states, w.trellis + tile * 16 * w.bits, w.bits);
-        const float* z = tiles + (tk * rows + r) * 16;
-        for (int i = 0; i < 256; ++i) {
-          const int column = exl3_tile_position(i) % 16;
-          const float weight = to_float(exl3_codebook_value(w.codebook, states[i]));
-          sums[column] += double{z[i % 4 * 4 + i / 8 % 4]} * double{weight};
-        }
-      }
-      for (int64_t n = 0; n < 16; ++n)
-        v[r * kExl3Block + tile_column * 16 + n] = static_cast<float>(sums[n]);
-    }
-  }
+void transform_input(float* z, int64_t row, int64_t rows, const ConstTensorView& x, int64_t x_row,
+                     const Exl3Matrix& w) {
+  exl3_plain::transform_input(z, row, rows, x, x_row, w);
+}
+void multiply_block(float* v, const float* z, int64_t rows, const Exl3Matrix& w, int64_t block) {
+  exl3_plain::multiply_block(v, z, rows, w, block);
+}
+void store_block(const TensorView& y, int64_t y_row, float* v, const Exl3Matrix& w, int64_t block) {
+  exl3_plain::store_block(y, y_row, v, w, block);
 }
 
 #else
 
-namespace hn = hwy::HWY_NAMESPACE;
+// --- multiply -----------------------------------------------------------------------------------
 
-constexpr int kSegmentTiles = 16;
+/// Tile pairs that are decoded before they are used: 128 inputs by 32 outputs, 16 KiB, half of the
+/// first-level cache.
+constexpr int64_t kChunkTiles = 8;
 
-using DF = hn::CappedTag<float, 16>;
-using DU = hn::RebindToUnsigned<DF>;
-using VF = hn::Vec<DF>;
-using VU = hn::Vec<DU>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
-constexpr int kVectors = 32 / kLanes;  // per 32 stream lanes
+/// `count` tile pairs of a strip as floats [16 · count, 32].
+using DecodeTiles = void (*)(float* weights, const uint8_t* pairs, int64_t count);
 
-/// The product that both sum-of-halves codebooks start with, to the fp16 sum as float. A half with
-/// exponent field 12..15 becomes a float by moving its bits and adding 112 to the exponent; the
-/// xor constant does both that and the codebook's own xor. The sum is exact in float and then
-/// rounded to 11 bits, nearest even; it is 0 or at least 2^-13, so never a subnormal half.
-HWY_INLINE VF sum_of_halves(VU product) {
-  const DU du;
-  const VU field = hn::Set(du, 0x01FFE000u);
-  const VU sign = hn::Set(du, 0x80000000u);
-  const VU constant = hn::Set(du, 0x3F6C0000u);
-  const VU low =
-      hn::Or(hn::And(hn::ShiftLeft<16>(product), sign), hn::And(hn::ShiftLeft<13>(product), field));
-  const VU high = hn::Or(hn::And(product, sign), hn::And(hn::ShiftRight<3>(product), field));
-  const VF sum = hn::Add(hn::BitCast(DF(), hn::Xor(low, constant)),
-                         hn::BitCast(DF(), hn::Xor(high, constant)));
-  const VU bits = hn::BitCast(du, sum);
-  const VU odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1u));
-  const VU rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFFu)));
-  return hn::BitCast(DF(), hn::And(rounded, hn::Set(du, 0xFFFFE000u)));
+template <Codebook codebook, int K>
+void decode_tiles(float* HWY_RESTRICT weights, const uint8_t* HWY_RESTRICT pairs, int64_t count) {
+  const DF32 d;
+  for (int64_t t = 0; t < count; ++t) {
+    decode_pair<codebook, K>(pairs + t * exl3_pair_bytes(K),
+                             [&](int k, const VF32(&w)[2 * kParts]) HWY_ATTR {
+                               float* to = weights + (16 * t + k) * kStripColumns;
+                               HWY_UNROLL(8)
+                               for (int v = 0; v < 2 * kParts; ++v)
+                                 hn::Store(w[v], d, to + v * kLanes);
+                             });
+  }
 }
 
-/// (1024 + byte sum)·c + d, exact in float (see exl3.cpp), rounded to 11 bits. Results below 2^-14,
-/// where halves have fewer bits, are multiples of 2^-18 and stay as they are.
-HWY_INLINE VF scaled_byte_sum(VU product) {
-  const DU du;
-  const VU bytes = hn::Set(du, 0x00FF00FFu);
-  const VU pairs = hn::Add(hn::And(product, bytes), hn::And(hn::ShiftRight<8>(product), bytes));
-  const VU sum = hn::And(hn::Add(pairs, hn::ShiftRight<16>(pairs)), hn::Set(du, 0xFFFFu));
-  const hn::RebindToSigned<DF> di;
-  const VF a = hn::ConvertTo(DF(), hn::BitCast(di, hn::Add(sum, hn::Set(du, 1024u))));
-  const VF value = hn::MulAdd(a, hn::Set(DF(), 0x1.bb8p-8f), hn::Set(DF(), -10.3828125f));
-  const VU bits = hn::BitCast(du, value);
-  const VU odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(du, 1u));
-  const VU rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0xFFFu)));
-  return hn::BitCast(DF(), hn::And(rounded, hn::Set(du, 0xFFFFE000u)));
+/// One row against a whole strip, without a place for the weights in between.
+using MultiplyRow = void (*)(float* sums, const float* z, const uint8_t* pairs, int64_t count);
+
+template <Codebook codebook, int K>
+void multiply_row(float* HWY_RESTRICT sums, const float* HWY_RESTRICT z,
+                  const uint8_t* HWY_RESTRICT pairs, int64_t count) {
+  const DF32 d;
+  VF32 sum[2 * kParts];
+  HWY_UNROLL(8)
+  for (int v = 0; v < 2 * kParts; ++v) sum[v] = hn::Zero(d);
+  for (int64_t t = 0; t < count; ++t, z += 16, pairs += exl3_pair_bytes(K)) {
+    decode_pair<codebook, K>(pairs, [&](int k, const VF32(&w)[2 * kParts]) HWY_ATTR {
+      const VF32 x = hn::Set(d, z[k]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < 2 * kParts; ++v) sum[v] = hn::MulAdd(x, w[v], sum[v]);
+    });
+  }
+  HWY_UNROLL(8)
+  for (int v = 0; v < 2 * kParts; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
 }
+
+struct Decoder {
+  DecodeTiles tiles;
+  MultiplyRow row;
+};
 
 template <Codebook codebook>
-HWY_INLINE VF weights_of(VU states) {
-  const DU du;
-  if constexpr (codebook == Codebook::threeinst) {
-    return sum_of_halves(hn::Add(hn::Mul(states, hn::Set(du, 89226354u)), hn::Set(du, 64248484u)));
-  } else if constexpr (codebook == Codebook::mcg) {
-    return sum_of_halves(hn::Mul(states, hn::Set(du, 0xCBAC1FEDu)));
-  } else {
-    return scaled_byte_sum(hn::Mul(states, hn::Set(du, 0x83DCD12Du)));
+Decoder decoder_of_bits(int bits) {
+  switch (bits) {
+    case 1:
+      return {&decode_tiles<codebook, 1>, &multiply_row<codebook, 1>};
+    case 2:
+      return {&decode_tiles<codebook, 2>, &multiply_row<codebook, 2>};
+    case 3:
+      return {&decode_tiles<codebook, 3>, &multiply_row<codebook, 3>};
+    case 4:
+      return {&decode_tiles<codebook, 4>, &multiply_row<codebook, 4>};
+    case 5:
+      return {&decode_tiles<codebook, 5>, &multiply_row<codebook, 5>};
+    case 6:
+      return {&decode_tiles<codebook, 6>, &multiply_row<codebook, 6>};
+    case 7:
+      return {&decode_tiles<codebook, 7>, &multiply_row<codebook, 7>};
+    default:
+      return {&decode_tiles<codebook, 8>, &multiply_row<codebook, 8>};
   }
 }
 
-/// K = 4: the eight states of lane t are windows of its own word and its left neighbour.
-template <Codebook codebook, int j>
-HWY_INLINE void decode_lane_weights4(float* weights, const uint32_t* words) {
-  const DU du;
-  const VU mask = hn::Set(du, 0xFFFFu);
-  for (int v = 0; v < kVectors; ++v) {
-    const VU own = hn::LoadU(du, words + 1 + v * kLanes);
-    VU states = hn::ShiftRight<28 - 4 * j>(own);
-    if constexpr (j < 3) {
-      const VU left = hn::LoadU(du, words + v * kLanes);
-      states = hn::Or(states, hn::ShiftLeft<4 + 4 * j>(left));
-    }
-    if constexpr (j != 3) states = hn::And(states, mask);
-    hn::Store(weights_of<codebook>(states), DF(), weights + j * 32 + v * kLanes);
-  }
-}
-
-template <Codebook codebook>
-HWY_INLINE void decode_tile4(float* weights, const uint16_t* tile) {
-  uint32_t words[33];  // words[0] is the wrapped-around left neighbour of the first
-  std::memcpy(words + 1, tile, 128);
-  words[0] = words[32];
-  decode_lane_weights4<codebook, 0>(weights, words);
-  decode_lane_weights4<codebook, 1>(weights, words);
-  decode_lane_weights4<codebook, 2>(weights, words);
-  decode_lane_weights4<codebook, 3>(weights, words);
-  decode_lane_weights4<codebook, 4>(weights, words);
-  decode_lane_weights4<codebook, 5>(weights, words);
-  decode_lane_weights4<codebook, 6>(weights, words);
-  decode_lane_weights4<codebook, 7>(weights, words);
-}
-
-/// Any K: the words in reverse order make the whole stream one little-endian number, in which each
-/// state is a byte-aligned 32-bit load and a shift.
-template <Codebook codebook>
-HWY_INLINE void decode_tile(float* weights, const uint16_t* tile, int bits) {
-  if (bits == 4) return decode_tile4<codebook>(weights, tile);
-  const int words = 8 * bits;
-  uint32_t reversed[65];
-  uint32_t word = 0;
-  for (int m = 0; m < words; ++m) {
-    std::memcpy(&word, tile + 2 * m, 4);
-    reversed[words - 1 - m] = word;
-  }
-  reversed[words] = word;  // before the first word stands the last one
-  const auto* bytes = reinterpret_cast<const unsigned char*>(reversed) + 4 * words;
-  const DU du;
-  const hn::Rebind<uint16_t, DU> du16;
-  HWY_ALIGN uint16_t states[32];
-  for (int j = 0; j < 8; ++j) {
-    const int end_bytes = ((j + 1) * bits + 7) / 8;
-    const int shift = 8 * end_bytes - (j + 1) * bits;
-    for (int t = 0; t < 32; ++t) {
-      std::memcpy(&word, bytes - (t * bits + end_bytes), 4);
-      states[t] = static_cast<uint16_t>(word >> shift);
-    }
-    for (int v = 0; v < kVectors; ++v) {
-      const VU wide = hn::PromoteTo(du, hn::Load(du16, states + v * kLanes));
-      hn::Store(weights_of<codebook>(wide), DF(), weights + j * 32 + v * kLanes);
-    }
-  }
-}
-
-/// sums[n] += one row's segment for the 16 outputs of a tile column.
-HWY_INLINE void multiply_segment(float* sums, const float* weights, const float* z, int64_t tiles,
-                                 int64_t z_step) {
-  const DF df;
-  VF low[kVectors];
-  VF high[kVectors];
-  for (int v = 0; v < kVectors; ++v) low[v] = high[v] = hn::Zero(df);
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    for (int j = 0; j < 4; ++j) {
-      const VF inputs = hn::LoadDup128(df, z + tile * z_step + 4 * j);
-      const float* w = weights + tile * 256 + j * 32;
-      for (int v = 0; v < kVectors; ++v) {
-        low[v] = hn::MulAdd(hn::Load(df, w + v * kLanes), inputs, low[v]);
-        high[v] = hn::MulAdd(hn::Load(df, w + 128 + v * kLanes), inputs, high[v]);
-      }
-    }
-  }
-  // Groups of four lanes to their sum, which then stands in all four.
-  HWY_ALIGN float lanes[64];
-  for (int v = 0; v < kVectors; ++v) {
-    const VF l = hn::Add(low[v], hn::Shuffle2301(low[v]));
-    const VF h = hn::Add(high[v], hn::Shuffle2301(high[v]));
-    hn::Store(hn::Add(l, hn::Shuffle1032(l)), df, lanes + v * kLanes);
-    hn::Store(hn::Add(h, hn::Shuffle1032(h)), df, lanes + 32 + v * kLanes);
-  }
-  for (int n = 0; n < 16; ++n) sums[n] += lanes[4 * n];
-}
-
-template <Codebook codebook>
-HWY_INLINE void multiply_columns(float* v, const float* z, int64_t rows, const Exl3Matrix& w,
-                                 int64_t block) {
-  HWY_ALIGN float weights[kSegmentTiles * 256];
-  const int64_t tile_rows = w.in / 16;
-  const int64_t tile_columns = w.out / 16;
-  std::memset(v, 0, static_cast<size_t>(rows * kExl3Block) * sizeof(float));
-  for (int64_t first = 0; first < tile_rows; first += kSegmentTiles) {
-    const int64_t count = HWY_MIN(kSegmentTiles, tile_rows - first);
-    for (int64_t column = 0; column < 8; ++column) {
-      for (int64_t t = 0; t < count; ++t) {
-        const int64_t tile = (first + t) * tile_columns + block * 8 + column;
-        decode_tile<codebook>(weights + t * 256, w.trellis + tile * 16 * w.bits, w.bits);
-      }
-      for (int64_t r = 0; r < rows; ++r)
-        multiply_segment(v + r * kExl3Block + column * 16, weights, z + (first * rows + r) * 16,
-                         count, rows * 16);
-    }
-  }
-}
-
-void multiply_block(float* v, const float* tiles, int64_t rows, const Exl3Matrix& w,
-                    int64_t block) {
+Decoder decoder_of(const Exl3Matrix& w) {
   switch (w.codebook) {
     case Codebook::threeinst:
-      return multiply_columns<Codebook::threeinst>(v, tiles, rows, w, block);
+      return decoder_of_bits<Codebook::threeinst>(w.bits);
     case Codebook::mcg:
-      return multiply_columns<Codebook::mcg>(v, tiles, rows, w, block);
+      return decoder_of_bits<Codebook::mcg>(w.bits);
     case Codebook::mul1:
-      return multiply_columns<Codebook::mul1>(v, tiles, rows, w, block);
+      break;
+  }
+  return decoder_of_bits<Codebook::mul1>(w.bits);
+}
+
+/// A group of R rows times a chunk of decoded weights.
+template <int R>
+void multiply_group(float* HWY_RESTRICT sums, bool fresh, const float* HWY_RESTRICT z,
+                    const float* HWY_RESTRICT weights, int64_t inputs) {
+  const DF32 d;
+  constexpr int kColumns = kLanes == 16 || (kLanes == 8 && R <= 3) ? 32 : 16;
+  for (int64_t n = 0; n < kStripColumns; n += kColumns) {
+    panel<R, kColumns / kLanes>(
+        d, sums + n, kExl3Block, fresh, z, inputs, [&](int64_t k, size_t v) HWY_ATTR {
+          return hn::Load(d, weights + k * kStripColumns + n + static_cast<int64_t>(v) * kLanes);
+        });
+  }
+}
+
+void multiply_groups(float* sums, bool fresh, const float* z, int64_t z_tile, int64_t rows,
+                     int64_t in, const float* weights, int64_t inputs) {
+  for (int64_t first = 0; first < rows; first += kGroupRows) {
+    const int size = group_size(rows, first);
+    float* s = sums + first * kExl3Block;
+    const float* a = z + first * in + z_tile * 16 * size;
+    switch (size) {
+      case 1:
+        multiply_group<1>(s, fresh, a, weights, inputs);
+        break;
+      case 2:
+        multiply_group<2>(s, fresh, a, weights, inputs);
+        break;
+      case 3:
+        multiply_group<3>(s, fresh, a, weights, inputs);
+        break;
+      case 4:
+        multiply_group<4>(s, fresh, a, weights, inputs);
+        break;
+      case 5:
+        multiply_group<5>(s, fresh, a, weights, inputs);
+        break;
+      default:
+        multiply_group<6>(s, fresh, a, weights, inputs);
+        break;
+    }
+  }
+}
+
+/// Tile pairs [tk, tk + count) of a strip: in place, or regrouped into `room` when the matrix is
+/// not packed.
+const uint8_t* pairs_of(const Exl3Matrix& w, int64_t strip, int64_t tk, int64_t count,
+                        uint8_t* room) {
+  if (w.packed != nullptr)
+    return static_cast<const uint8_t*>(w.packed) + exl3_pair_offset(w, strip, tk);
+  const int64_t tile_words = int64_t{16} * w.bits;
+  for (int64_t t = 0; t < count; ++t) {
+    const uint16_t* left = w.trellis + ((tk + t) * (w.out / 16) + 2 * strip) * tile_words;
+    exl3_pack_pair(room + t * exl3_pair_bytes(w.bits), left, left + tile_words, w.bits);
+  }
+  return room;
+}
+
+/// Columns from the order in which they were decoded to ascending ones.
+void order_columns(float* v, int64_t rows) {
+  if (decoded_place(8) == 8) return;
+  float ordered[kStripColumns];
+  for (int64_t i = 0; i < rows * kExl3Block; i += kStripColumns) {
+    for (int64_t n = 0; n < kStripColumns; ++n) ordered[n] = v[i + decoded_place(n)];
+    for (int64_t n = 0; n < kStripColumns; ++n) v[i + n] = ordered[n];
+  }
+}
+
+void multiply_block(float* v, const float* z, int64_t rows, const Exl3Matrix& w, int64_t block) {
+  HWY_ALIGN float weights[kChunkTiles * 16 * kStripColumns];
+  HWY_ALIGN uint8_t room[kChunkTiles * exl3_pair_bytes(8)];
+  const Decoder decoder = decoder_of(w);
+  const int64_t tiles = w.in / 16;
+  for (int64_t column = 0; column < kExl3Block; column += kStripColumns) {
+    const int64_t strip = (block * kExl3Block + column) / kStripColumns;
+    if (rows == 1 && w.packed != nullptr) {
+      decoder.row(v + column, z, pairs_of(w, strip, 0, tiles, nullptr), tiles);
+      continue;
+    }
+    for (int64_t tk = 0; tk < tiles; tk += kChunkTiles) {  // in is a multiple of 128
+      decoder.tiles(weights, pairs_of(w, strip, tk, kChunkTiles, room), kChunkTiles);
+      multiply_groups(v + column, tk == 0, z, tk, rows, w.in, weights, kChunkTiles * 16);
+    }
+  }
+  order_columns(v, rows);
+}
+
+// --- rows ---------------------------------------------------------------------------------------
+
+void transform_input(float* z, int64_t row, int64_t rows, const ConstTensorView& x, int64_t x_row,
+                     const Exl3Matrix& w) {
+  const int64_t first = row / kGroupRows * kGroupRows;
+  const int64_t size = group_size(rows, first);
+  float* group = z + first * w.in + (row - first);
+  HWY_ALIGN float block[kExl3Block];
+  for (int64_t begin = 0; begin < w.in; begin += kExl3Block) {
+    const int64_t from = x_row * w.in + begin;
+    switch (x.dtype) {
+      case DType::bf16:
+        scaled_input(block, x.as<bf16>() + from, w.suh + begin);
+        break;
+      case DType::f16:
+        scaled_input(block, x.as<f16>() + from, w.suh + begin);
+        break;
+      default:
+        scaled_input(block, x.as<float>() + from, w.suh + begin);
+        break;
+    }
+    hadamard_block(block, x.dtype != DType::f32);
+    for (int64_t i = 0; i < kExl3Block; ++i)
+      group[(begin + i / 16 * 16 + exl3_row_place(i % 16)) * size] = block[i];
+  }
+}
+
+void store_block(const TensorView& y, int64_t y_row, float* v, const Exl3Matrix& w, int64_t block) {
+  const int64_t first = block * kExl3Block;
+  hadamard_block(v, false);
+  if (y.dtype == DType::bf16) {
+    scaled_output(y.as<bf16>() + y_row * w.out + first, v, w.svh + first);
+  } else {
+    scaled_output(y.as<float>() + y_row * w.out + first, v, w.svh + first);
   }
 }
 
@@ -237,11 +245,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace yoke::kernels {
 
+HWY_EXPORT(transform_input);
 HWY_EXPORT(multiply_block);
+HWY_EXPORT(store_block);
 
-void exl3_multiply_block(float* v, const float* tiles, int64_t rows, const Exl3Matrix& w,
+void exl3_transform_input(float* z, int64_t row, int64_t rows, const ConstTensorView& x,
+                          int64_t x_row, const Exl3Matrix& w) noexcept {
+  HWY_DYNAMIC_DISPATCH(transform_input)(z, row, rows, x, x_row, w);
+}
+
+void exl3_multiply_block(float* v, const float* z, int64_t rows, const Exl3Matrix& w,
                          int64_t block) noexcept {
-  HWY_DYNAMIC_DISPATCH(multiply_block)(v, tiles, rows, w, block);
+  HWY_DYNAMIC_DISPATCH(multiply_block)(v, z, rows, w, block);
+}
+
+void exl3_store_block(const TensorView& y, int64_t y_row, float* v, const Exl3Matrix& w,
+                      int64_t block) noexcept {
+  HWY_DYNAMIC_DISPATCH(store_block)(y, y_row, v, w, block);
 }
 
 }  // namespace yoke::kernels

@@ -3,26 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/core/simd_targets.h"
-
-// Highway reads what simd_targets.h defines.
-#include "hwy/highway.h"
-#include "hwy/targets.h"
+#include "kernels/core/cpu.h"
 
 namespace yoke::kernels::testing {
 
 template <class Body>
 void for_each_simd_target(Body&& body) {
-  const auto choose = [](int64_t targets) {
-    hwy::SetSupportedTargetsForTest(targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  };
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    choose(target);
+  const SimdTarget best = simd_target();
+  for (const SimdTarget target : simd_targets()) {
+    SCOPED_TRACE(simd_target_name(target));
+    set_simd_target(target);
     body();
   }
-  choose(0);  // back to the best one
+  set_simd_target(best);
 }
 
 }  // namespace yoke::kernels::testing
