@@ -6,9 +6,8 @@
 namespace yoke::server {
 
 StopMatcher::StopMatcher(std::vector<std::string> stops, bool keep_stop) : keep_stop_(keep_stop) {
-  std::stable_sort(stops.begin(), stops.end(), [](const std::string& a, const std::string& b) {
-    return a.size() > b.size();
-  });
+  std::stable_sort(stops.begin(), stops.end(),
+                   [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
   for (std::string& stop : stops) automata_.push_back(automaton(std::move(stop)));
 }
 

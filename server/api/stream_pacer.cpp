@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ constexpr std::array kRules = {RepetitionRule{5, 1},   RepetitionRule{12, 4},
 constexpr size_t kRemembered = 80;
 /// A held run may be cut this many characters shorter to break its rhythm.
 constexpr size_t kMaxCut = 32;
+constexpr config::Duration kHoldCheck = std::chrono::milliseconds(40);
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
@@ -133,8 +135,8 @@ std::vector<Delta> StreamPacer::take_until_held(config::TimePoint now) {
 std::vector<Delta> StreamPacer::take(config::TimePoint now) {
   if (waiting_.empty() || now < earliest_) return {};
   std::vector<Delta> out = take_until_held(now);
-  // A hold looks again after each interval: what came meanwhile may have broken the pattern.
-  earliest_ = now + interval_;
+  // A hold looks again after a while: what came meanwhile may have broken the pattern.
+  earliest_ = now + (out.empty() ? std::max(interval_, kHoldCheck) : interval_);
   return out;
 }
 

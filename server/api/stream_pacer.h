@@ -46,9 +46,9 @@ class StreamPacer {
   config::Duration interval_;
   config::Duration longest_hold_;
   std::deque<Delta> waiting_;
-  config::TimePoint earliest_{};                ///< of the next event
-  std::optional<config::TimePoint> held_since_; ///< the waiting content looks repetitive
-  std::deque<uint64_t> sent_;                   ///< hashes of content events, newest last
+  config::TimePoint earliest_{};                 ///< of the next event
+  std::optional<config::TimePoint> held_since_;  ///< the waiting content looks repetitive
+  std::deque<uint64_t> sent_;                    ///< hashes of content events, newest last
   std::deque<uint64_t> sent_not_blank_;
 };
 
