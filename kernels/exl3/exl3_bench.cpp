@@ -18,10 +18,14 @@ struct RandomMatrix {
     suh = testing::random_tensor(random, DType::f16, {in});
     svh = testing::random_tensor(random, DType::f16, {out});
     matrix = {in, out, bits, codebook, words, suh.view().as<f16>(), svh.view().as<f16>()};
+    packed = Buffer(exl3_packed_bytes(matrix));
+    exl3_pack(packed.data(), matrix);
+    matrix.packed = packed.data();
   }
   Tensor trellis;
   Tensor suh;
   Tensor svh;
+  Buffer packed;
   Exl3Matrix matrix;
 };
 
