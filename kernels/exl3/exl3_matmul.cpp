@@ -24,11 +24,12 @@ void exl3_matmul(TensorView y, ConstTensorView x, const Exl3Matrix& w, TensorVie
   stream.launch("exl3_matmul", [=] {
     float* tiles = scratch.as<float>();
     float* sums = tiles + rows * w.in;
-    threads->for_range(rows, grain_for(2 * w.in), [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) exl3_transform_input(tiles, r, rows, x, r, w);
-    });
-    const int64_t block_ns = w.in * kExl3Block * (8 + rows) / 16;
-    threads->for_range(w.out / kExl3Block, grain_for(block_ns),
+    threads->for_range(rows, grain_for(exl3_transform_ns(w.in)),
+                       [&](int64_t begin, int64_t end, int) {
+                         for (int64_t r = begin; r < end; ++r)
+                           exl3_transform_input(tiles, r, rows, x, r, w);
+                       });
+    threads->for_range(w.out / kExl3Block, grain_for(exl3_block_ns(w.in, rows)),
                        [&](int64_t begin, int64_t end, int) {
                          for (int64_t b = begin; b < end; ++b) {
                            float* v = sums + b * rows * kExl3Block;

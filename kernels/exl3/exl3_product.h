@@ -38,6 +38,14 @@ void exl3_multiply_block(float* v, const float* z, int64_t rows, const Exl3Matri
 void exl3_store_block(const TensorView& y, int64_t y_row, float* v, const Exl3Matrix& w,
                       int64_t block) noexcept;
 
+/// For grain_for: time of one row's input transform, and of one block of `rows` rows.
+constexpr int64_t exl3_transform_ns(int64_t in) noexcept {
+  return in;
+}
+constexpr int64_t exl3_block_ns(int64_t in, int64_t rows) noexcept {
+  return in * kExl3Block * (8 + rows) / 32 + rows * kExl3Block;
+}
+
 /// Plain versions of the three: for machines without one of the instruction sets, and for tests.
 namespace exl3_plain {
 void transform_input(float* z, int64_t row, int64_t rows, const ConstTensorView& x, int64_t x_row,

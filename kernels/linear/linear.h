@@ -8,9 +8,9 @@ namespace yoke::kernels {
 
 /// y[r] = W · x[r], dense or EXL3 weight, sums in float, rounded once to y's type.
 ///   x  [rows, in] bf16 or f32      y  [rows, out] bf16 or f32; must not alias x
-/// Reduction tree (dense): named in linear_simd.cpp / linear_ref.cpp; it depends on `in` only,
-/// never on rows. EXL3: see kernels/exl3/exl3.h. `scratch` as exl3_scratch_floats(weight, rows)
-/// floats when the weight is EXL3, else unused.
+///   scratch: exl3_scratch_floats(weight, rows) floats when the weight is EXL3, else unused
+/// Reduction tree: dense_product.h for dense weights, kernels/exl3 for EXL3. It depends on `in`
+/// only, never on rows or threads.
 void linear(TensorView y, ConstTensorView x, const LinearWeight& weight, TensorView scratch,
             Stream& stream) noexcept;
 

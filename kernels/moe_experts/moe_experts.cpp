@@ -4,6 +4,8 @@
 
 #include "config/check.h"
 #include "kernels/core/row_io.h"
+#include "kernels/exl3/exl3_product.h"
+#include "kernels/linear/dense_product.h"
 
 namespace yoke::kernels {
 namespace {
@@ -28,18 +30,118 @@ void combine_row(const TensorView& y, const ConstTensorView& slots, const float*
   }
 }
 
+/// What one grouped product reads; offsets and items are read when it runs.
+struct Grouped {
+  TensorView y;
+  ConstTensorView x;
+  int32_t x_divisor;
+  const int32_t* offsets;
+  const int32_t* items;
+  std::span<const LinearWeight> weights;
+
+  int64_t experts() const { return static_cast<int64_t>(weights.size()); }
+  int64_t first(int64_t expert) const { return offsets[expert]; }
+  int64_t rows(int64_t expert) const { return offsets[expert + 1] - offsets[expert]; }
+  const LinearWeight& weight(int64_t expert) const {
+    const LinearWeight& w = weights[static_cast<size_t>(expert)];
+    YOKE_DCHECK(w.in() == weights[0].in() && w.out() == weights[0].out() &&
+                    w.is_exl3() == weights[0].is_exl3(),
+                "grouped_linear: experts differ in shape or kind");
+    return w;
+  }
+};
+
+/// (expert, outputs) pairs are spread over the threads. `all` items at most: how much work to
+/// expect.
+void multiply_dense(const Grouped& g, int64_t all, ThreadPool& threads) {
+  constexpr int64_t kOutputs = 64;
+  const int64_t in = g.weights[0].in();
+  const int64_t out = g.weights[0].out();
+  const int64_t parts = (out + kOutputs - 1) / kOutputs;
+  const int64_t part_ns = kOutputs * dense_product_ns(in, all) / g.experts();
+  threads.for_range(g.experts() * parts, grain_for(part_ns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t expert = u / parts;
+      const int64_t output = u % parts * kOutputs;
+      const DenseProduct product{.y = g.y,
+                                 .x = g.x,
+                                 .w = g.weight(expert).dense,
+                                 .in = in,
+                                 .x_stride = in,
+                                 .y_stride = out,
+                                 .items = g.items + g.first(expert),
+                                 .x_divisor = g.x_divisor};
+      dense_product(product, g.rows(expert), output, std::min(out, output + kOutputs));
+    }
+  });
+}
+
+/// Scratch: the transformed inputs [items, in], one stretch per expert, then the sums [items, out].
+void multiply_exl3(const Grouped& g, int64_t all, float* scratch, ThreadPool& threads) {
+  const int64_t in = g.weights[0].in();
+  const int64_t out = g.weights[0].out();
+  const int64_t blocks = out / kExl3Block;
+  float* sums = scratch + all * in;
+  const int64_t items = g.first(g.experts());
+  threads.for_range(items, grain_for(exl3_transform_ns(in)), [&](int64_t begin, int64_t end, int) {
+    int64_t expert = std::upper_bound(g.offsets, g.offsets + g.experts(), begin) - g.offsets - 1;
+    for (int64_t i = begin; i < end; ++i) {
+      while (i >= g.first(expert + 1)) ++expert;
+      exl3_transform_input(scratch + g.first(expert) * in, i - g.first(expert), g.rows(expert), g.x,
+                           g.items[i] / g.x_divisor, g.weight(expert).exl3);
+    }
+  });
+  // Few experts of many may have rows: what a pair costs on average, were the work spread evenly.
+  const int64_t busy = std::min(items, g.experts());
+  const int64_t pair_ns = busy == 0 ? 0 : exl3_block_ns(in, items / busy) * busy / g.experts();
+  threads.for_range(g.experts() * blocks, grain_for(pair_ns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t expert = u / blocks;
+      const int64_t block = u % blocks;
+      const int64_t rows = g.rows(expert);
+      if (rows == 0) continue;
+      const Exl3Matrix& w = g.weight(expert).exl3;
+      float* v = sums + g.first(expert) * out + block * rows * kExl3Block;
+      exl3_multiply_block(v, scratch + g.first(expert) * in, rows, w, block);
+      for (int64_t r = 0; r < rows; ++r)
+        exl3_store_block(g.y, g.items[g.first(expert) + r], v + r * kExl3Block, w, block);
+    }
+  });
+}
+
 }  // namespace
 
 void grouped_linear(TensorView y, ConstTensorView x, int32_t x_divisor, ConstTensorView offsets,
-                    ConstTensorView items, std::span<const LinearWeight> weights, TensorView,
-                    Stream& stream) noexcept {
-  grouped_linear_ref(y, x, x_divisor, offsets, items, weights, stream);
+                    ConstTensorView items, std::span<const LinearWeight> weights,
+                    TensorView scratch, Stream& stream) noexcept {
+  YOKE_CHECK(is_act_type(x.dtype) && is_act_type(y.dtype) && offsets.dtype == DType::i32 &&
+                 items.dtype == DType::i32,
+             "grouped_linear: wrong type");
+  YOKE_CHECK(!weights.empty() && offsets.elements() == static_cast<int64_t>(weights.size()) + 1,
+             "grouped_linear: want one weight per expert, offsets [experts + 1]");
+  YOKE_CHECK(x_divisor >= 1 && y.elements() == items.elements() * weights[0].out() &&
+                 x.elements() * x_divisor == items.elements() * weights[0].in(),
+             "grouped_linear: want y [rows·k, out], x [rows·k / x_divisor, in]");
+  const Grouped grouped{y, x, x_divisor, offsets.as<int32_t>(), items.as<int32_t>(), weights};
+  ThreadPool* threads = &stream.threads();
+  if (weights[0].is_exl3()) {
+    YOKE_CHECK(scratch.dtype == DType::f32 &&
+                   scratch.elements() >=
+                       grouped_linear_scratch_floats(weights, items.elements(), threads->threads()),
+               "grouped_linear: scratch too small");
+    stream.launch("grouped_linear", [=, all = items.elements()] {
+      multiply_exl3(grouped, all, scratch.as<float>(), *threads);
+    });
+  } else {
+    stream.launch("grouped_linear",
+                  [=, all = items.elements()] { multiply_dense(grouped, all, *threads); });
+  }
 }
 
 int64_t grouped_linear_scratch_floats(std::span<const LinearWeight> weights, int64_t items,
                                       int) noexcept {
   YOKE_CHECK(!weights.empty(), "grouped_linear: no experts");
-  return items * (weights[0].in() + weights[0].out());
+  return weights[0].is_exl3() ? items * (weights[0].in() + weights[0].out()) : 0;
 }
 
 void moe_combine(TensorView y, ConstTensorView slots, ConstTensorView weights, ConstTensorView ids,
