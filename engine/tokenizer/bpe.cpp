@@ -10,6 +10,16 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
+/// Order of a min-heap; counts the comparisons.
+struct Later {
+  uint64_t& operations;
+  template <class T>
+  bool operator()(T a, T b) const {
+    ++operations;
+    return a > b;
+  }
+};
+
 }  // namespace
 
 Merger::Merger(const Vocabulary& vocabulary, const MergeTable& table)
@@ -20,7 +30,7 @@ void Merger::merge(std::string_view piece, std::vector<int32_t>& ids) {
   if (piece.size() <= kShortPieceBytes) {
     merge_short(piece, ids);
   } else {
-    merge_long(piece, ids);
+    merge_linked(piece, piece.size() > kMiddlePieceBytes, ids);
   }
 }
 
@@ -48,33 +58,35 @@ void Merger::merge_short(std::string_view piece, std::vector<int32_t>& ids) {
   ids.insert(ids.end(), tokens.begin(), tokens.begin() + count);
 }
 
-void Merger::merge_long(std::string_view piece, std::vector<int32_t>& ids) {
-  lay_out(piece);
-  while (!open_ranks_.empty()) work_off(take_lowest_bucket());
+void Merger::merge_linked(std::string_view piece, bool in_buckets, std::vector<int32_t>& ids) {
+  if (in_buckets) {
+    if (buckets_.empty()) buckets_.assign(table_.size(), kNone);
+    lay_out(piece, 0);
+    while (!open_ranks_.empty()) work_off(take_lowest_bucket());
+    entries_.clear();
+    free_entry_ = kNone;
+  } else {
+    // Below the highest rank of all: everything goes through the heap.
+    lay_out(piece, MergeTable::kNoRank);
+    drain_heap(MergeTable::kNoRank);
+  }
   for (uint32_t at = 0; at != kNone; at = nodes_[at].next) ids.push_back(nodes_[at].id);
-  entries_.clear();
-  free_entry_ = kNone;
 }
 
-// One node per byte, and every pair with a rule in its bucket.
-void Merger::lay_out(std::string_view piece) {
-  if (buckets_.empty()) buckets_.assign(table_.size(), kNone);
+// One node per byte, and every pair with a rule queued.
+void Merger::lay_out(std::string_view piece, uint32_t current_rank) {
   const auto count = static_cast<uint32_t>(piece.size());
   nodes_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
     nodes_[i] = {vocabulary_.byte_token(static_cast<uint8_t>(piece[i])), i == 0 ? kNone : i - 1,
                  i + 1 == count ? kNone : i + 1, MergeTable::kNoRank};
   }
-  for (uint32_t i = 0; i + 1 < count; ++i) set_pair(i, 0);
+  for (uint32_t i = 0; i + 1 < count; ++i) set_pair(i, current_rank);
 }
 
 // Moves the positions of the lowest rank to positions_ and returns the rank.
 uint32_t Merger::take_lowest_bucket() {
-  const auto counted = [this](auto a, auto b) {
-    ++operations_;
-    return a > b;
-  };
-  std::pop_heap(open_ranks_.begin(), open_ranks_.end(), counted);
+  std::pop_heap(open_ranks_.begin(), open_ranks_.end(), Later{operations_});
   const uint32_t rank = open_ranks_.back();
   open_ranks_.pop_back();
 
@@ -89,29 +101,30 @@ uint32_t Merger::take_lowest_bucket() {
   }
   buckets_[rank] = kNone;
   // The list has the last entry first; mostly positions came in ascending order.
-  if (std::is_sorted(positions_.begin(), positions_.end(), counted)) {
-    std::reverse(positions_.begin(), positions_.end());
-  } else {
-    std::sort(positions_.begin(), positions_.end(), [&](auto a, auto b) { return counted(b, a); });
-  }
+  std::reverse(positions_.begin(), positions_.end());
+  const auto earlier = [this](uint32_t a, uint32_t b) { return Later{operations_}(b, a); };
+  if (!std::is_sorted(positions_.begin(), positions_.end(), earlier))
+    std::sort(positions_.begin(), positions_.end(), earlier);
   return rank;
 }
 
 void Merger::work_off(uint32_t rank) {
-  const auto counted = [this](auto a, auto b) {
-    ++operations_;
-    return a > b;
-  };
   for (const uint32_t position : positions_) {
     // A pair that has changed since has another rank, and an entry of its own.
-    if (nodes_[position].pair_rank == rank) merge_at(position, rank);
-    while (!lower_.empty()) {
-      std::pop_heap(lower_.begin(), lower_.end(), counted);
-      const auto lower_rank = static_cast<uint32_t>(lower_.back() >> 32);
-      const auto lower_position = static_cast<uint32_t>(lower_.back());
-      lower_.pop_back();
-      if (nodes_[lower_position].pair_rank == lower_rank) merge_at(lower_position, rank);
-    }
+    if (nodes_[position].pair_rank != rank) continue;
+    merge_at(position, rank);
+    drain_heap(rank);
+  }
+}
+
+// Merges what has a lower rank than `current_rank`, lowest first.
+void Merger::drain_heap(uint32_t current_rank) {
+  while (!heap_.empty()) {
+    std::pop_heap(heap_.begin(), heap_.end(), Later{operations_});
+    const auto rank = static_cast<uint32_t>(heap_.back() >> 32);
+    const auto position = static_cast<uint32_t>(heap_.back());
+    heap_.pop_back();
+    if (nodes_[position].pair_rank == rank) merge_at(position, current_rank);
   }
 }
 
@@ -134,11 +147,8 @@ void Merger::set_pair(uint32_t left, uint32_t current_rank) {
   node.pair_rank = rank_of(node.id, nodes_[node.next].id);
   if (node.pair_rank == MergeTable::kNoRank) return;
   if (node.pair_rank < current_rank) {
-    lower_.push_back(static_cast<uint64_t>(node.pair_rank) << 32 | left);
-    std::push_heap(lower_.begin(), lower_.end(), [this](uint64_t a, uint64_t b) {
-      ++operations_;
-      return a > b;
-    });
+    heap_.push_back(static_cast<uint64_t>(node.pair_rank) << 32 | left);
+    std::push_heap(heap_.begin(), heap_.end(), Later{operations_});
   } else {
     push_bucket(node.pair_rank, left);
   }
@@ -148,10 +158,7 @@ void Merger::push_bucket(uint32_t rank, uint32_t position) {
   ++operations_;
   if (buckets_[rank] == kNone) {
     open_ranks_.push_back(rank);
-    std::push_heap(open_ranks_.begin(), open_ranks_.end(), [this](uint32_t a, uint32_t b) {
-      ++operations_;
-      return a > b;
-    });
+    std::push_heap(open_ranks_.begin(), open_ranks_.end(), Later{operations_});
   }
   uint32_t entry = free_entry_;
   if (entry == kNone) {

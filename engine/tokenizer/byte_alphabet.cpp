@@ -37,26 +37,21 @@ char32_t byte_symbol(uint8_t byte) noexcept {
   return kAlphabet.symbol[byte];
 }
 
-std::optional<std::string> bytes_of_symbols(std::string_view text) {
-  std::string bytes;
-  bytes.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const auto first = static_cast<uint8_t>(text[i]);
+bool append_bytes_of_symbols(std::string_view symbols, std::string& bytes) {
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const auto first = static_cast<uint8_t>(symbols[i]);
     char32_t symbol = first;
-    size_t length = 1;
     // Every symbol lies below U+0800: longer characters stand for no byte.
-    if (first >= 0xC2 && first < 0xE0 && i + 1 < text.size()) {
-      symbol =
-          static_cast<char32_t>((first & 0x1F) << 6 | (static_cast<uint8_t>(text[i + 1]) & 0x3F));
-      length = 2;
+    if (first >= 0xC2 && first < 0xE0 && i + 1 < symbols.size()) {
+      const auto second = static_cast<uint8_t>(symbols[++i]);
+      symbol = static_cast<char32_t>((first & 0x1F) << 6 | (second & 0x3F));
     } else if (first >= 0x80) {
-      return std::nullopt;
+      return false;
     }
-    if (symbol >= kSymbolsEnd || kAlphabet.byte[symbol] < 0) return std::nullopt;
+    if (symbol >= kSymbolsEnd || kAlphabet.byte[symbol] < 0) return false;
     bytes.push_back(static_cast<char>(kAlphabet.byte[symbol]));
-    i += length;
   }
-  return bytes;
+  return true;
 }
 
 }  // namespace yoke::engine

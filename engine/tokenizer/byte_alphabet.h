@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,7 +11,7 @@ namespace yoke::engine {
 /// The character that stands for `byte`.
 char32_t byte_symbol(uint8_t byte) noexcept;
 
-/// Bytes that `text` (UTF-8) spells; nullopt if a character stands for no byte.
-std::optional<std::string> bytes_of_symbols(std::string_view text);
+/// Appends the bytes that `symbols` (UTF-8) spell; false if a character stands for no byte.
+bool append_bytes_of_symbols(std::string_view symbols, std::string& bytes);
 
 }  // namespace yoke::engine

@@ -300,9 +300,11 @@ class Reader {
       return invalid(fmt::format("token {}: id {} in added_tokens, {} in model.vocab",
                                  shown(symbols), added->second, id));
     }
-    auto bytes = bytes_of_symbols(symbols);
-    const auto kind = bytes ? Vocabulary::Kind::ordinary : Vocabulary::Kind::decode_only;
-    return file_.vocabulary.add(id, bytes ? std::move(*bytes) : std::string(symbols), kind) ||
+    left_.clear();
+    const bool spelled = append_bytes_of_symbols(symbols, left_);
+    return file_.vocabulary.add(
+               id, spelled ? left_ : symbols,
+               spelled ? Vocabulary::Kind::ordinary : Vocabulary::Kind::decode_only) ||
            taken(symbols, id);
   }
 
@@ -338,17 +340,24 @@ class Reader {
           fmt::format("model.merges[{}]: want a pair of tokens, found {}", rank, shown(&value)));
     }
     Merge merge;
-    joined_.assign(left).append(right);
-    if (!find_part(left, rank, merge.left) || !find_part(right, rank, merge.right) ||
-        !find_part(joined_, rank, merge.result))
+    left_.clear();
+    right_.clear();
+    if (!find_part(left, left_, rank, merge.left) || !find_part(right, right_, rank, merge.right))
       return false;
+    left_ += right_;
+    const auto result = file_.vocabulary.find(left_);
+    if (!result) {
+      return invalid(fmt::format("model.merges[{}]: {} + {} is not a token of model.vocab", rank,
+                                 shown(left), shown(right)));
+    }
+    merge.result = *result;
     file_.merges.push_back(merge);
     return true;
   }
 
-  bool find_part(std::string_view symbols, size_t rank, int32_t& id) {
-    const auto bytes = bytes_of_symbols(symbols);
-    const auto found = bytes ? file_.vocabulary.find(*bytes) : std::nullopt;
+  bool find_part(std::string_view symbols, std::string& bytes, size_t rank, int32_t& id) {
+    const bool spelled = append_bytes_of_symbols(symbols, bytes);
+    const auto found = spelled ? file_.vocabulary.find(bytes) : std::nullopt;
     if (!found) {
       return invalid(
           fmt::format("model.merges[{}]: {} is not a token of model.vocab", rank, shown(symbols)));
@@ -362,7 +371,7 @@ class Reader {
   Error error_;
   std::unordered_map<std::string_view, int32_t> added_ids_;  // views the parsed file
   bool normalized_ = false;
-  std::string joined_;
+  std::string left_, right_;  // bytes of the symbols at hand
 };
 
 }  // namespace

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace yoke::engine {
@@ -17,8 +16,7 @@ class Vocabulary {
   enum class Kind : uint8_t {
     undefined,    ///< no token has this id
     ordinary,     ///< what encoding makes of text
-    decode_only,  ///< in the vocabulary, but spelled outside the byte alphabet: text never becomes
-                  ///< it
+    decode_only,  ///< in the vocabulary, but spelled outside the byte alphabet: text never gives it
     added,        ///< a control token that is not marked special
     special,      ///< a control token marked special
   };
@@ -26,19 +24,16 @@ class Vocabulary {
   /// Ids are rows of the embedding; a file may not ask for a larger table.
   static constexpr int32_t kIdsMax = 1 << 21;
 
-  Vocabulary() = default;
-  Vocabulary(Vocabulary&&) noexcept = default;
-  Vocabulary& operator=(Vocabulary&&) noexcept = default;
-  Vocabulary(const Vocabulary&) = delete;  // the index views the tokens
-  Vocabulary& operator=(const Vocabulary&) = delete;
+  Vocabulary();
 
-  /// False if the id is taken; it must lie in [0, kIdsMax).
-  bool add(int32_t id, std::string bytes, Kind kind);
+  /// False if the id is taken; it must lie in [0, kIdsMax). Bytes must not be empty, those of
+  /// ordinary tokens distinct, all together below 4 GiB.
+  bool add(int32_t id, std::string_view bytes, Kind kind);
 
   /// Largest defined id + 1.
   int32_t size() const noexcept { return static_cast<int32_t>(tokens_.size()); }
   Kind kind(int32_t id) const noexcept;
-  /// Raw bytes; empty for undefined ids.
+  /// Raw bytes; empty for undefined ids. Valid until the next add().
   std::string_view bytes(int32_t id) const noexcept;
   size_t longest_bytes() const noexcept { return longest_bytes_; }
 
@@ -49,21 +44,23 @@ class Vocabulary {
 
  private:
   struct Token {
-    std::string_view bytes;
+    uint32_t begin = 0;  ///< in bytes_
+    uint32_t length = 0;
     Kind kind = Kind::undefined;
   };
+  struct Slot {
+    uint32_t hash = 0;
+    int32_t id = -1;  ///< −1: the slot is empty
+  };
 
-  std::deque<std::string> storage_;  // its elements never move
+  void insert(Slot slot);
+
+  std::vector<char> bytes_;  // of all tokens
   std::vector<Token> tokens_;
-  std::unordered_map<std::string_view, int32_t> ordinary_;
-  std::array<int32_t, 256> byte_tokens_ = no_tokens();
+  std::vector<Slot> slots_;  // of ordinary tokens: open addressing, at most half full
+  size_t ordinary_ = 0;
   size_t longest_bytes_ = 0;
-
-  static std::array<int32_t, 256> no_tokens() noexcept {
-    std::array<int32_t, 256> none;
-    none.fill(-1);
-    return none;
-  }
+  std::array<int32_t, 256> byte_tokens_;
 };
 
 }  // namespace yoke::engine
