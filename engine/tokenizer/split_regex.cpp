@@ -17,14 +17,19 @@ using config::Error;
 using config::ErrorKind;
 using config::Result;
 
-// GLM's pattern needs at most about two steps per byte of a piece, and a scan of a blank run that
-// another piece takes.
+// GLM's pattern needs about two steps per byte: blanks are scanned and then given back one by one.
 constexpr uint64_t kStepsPerByte = 64;
-constexpr uint32_t kFirstLimit = 256;
-constexpr uint32_t kLimitGrowth = 8;
+constexpr uint64_t kFirstReach = 256;
+constexpr uint64_t kReachGrowth = 8;
+// In bytes of reach. GLM's pattern pays for blanks after a newline, once, and at most growth-fold.
 constexpr uint64_t kBudgetBase = 1'000'000;
+constexpr uint64_t kBudgetPerByte = 64;
 // Only the interpreter (where JIT is not available) keeps backtracking points on the heap.
 constexpr uint32_t kHeapKibibytesMax = 256 * 1024;
+
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 std::string message_of(int code) {
   PCRE2_UCHAR text[256];
@@ -66,7 +71,7 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern) {
   if (may_match_empty != 0)
     return Error{ErrorKind::unsupported, "a pattern that can match the empty string"};
   // Where JIT is not available, pcre2_match interprets: slower, same result.
-  pcre2_jit_compile(regex.code_.get(), PCRE2_JIT_COMPLETE);
+  pcre2_jit_compile(regex.code_.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
   return regex;
 }
 
@@ -74,16 +79,17 @@ SplitScratch::SplitScratch(const SplitRegex& regex, size_t text_bytes)
     : regex_(regex),
       match_(pcre2_match_data_create(1, nullptr)),
       context_(pcre2_match_context_create(nullptr)),
-      budget_(kBudgetBase + kStepsPerByte * text_bytes) {
+      budget_(kBudgetBase + kBudgetPerByte * text_bytes) {
   if (!match_ || !context_) throw std::bad_alloc();
   pcre2_set_heap_limit(context_.get(), kHeapKibibytesMax);
-  set_limit(kFirstLimit);
+  set_reach(kFirstReach);
 }
 
-void SplitScratch::set_limit(uint32_t steps) {
-  if (steps == limit_) return;
-  limit_ = steps;
-  pcre2_set_match_limit(context_.get(), steps);
+void SplitScratch::set_reach(uint64_t bytes) {
+  if (bytes == reach_) return;
+  reach_ = bytes;
+  const uint64_t steps = std::min<uint64_t>(bytes * kStepsPerByte, UINT32_MAX);
+  pcre2_set_match_limit(context_.get(), static_cast<uint32_t>(steps));
 }
 
 Result<size_t> SplitScratch::piece_end(std::string_view run, size_t begin) {
@@ -97,20 +103,21 @@ Result<size_t> SplitScratch::piece_end(std::string_view run, size_t begin) {
 }
 
 Result<size_t> SplitScratch::match_end(std::string_view run, size_t begin) {
-  const uint64_t limit_max = std::min<uint64_t>(
-      UINT32_MAX, kFirstLimit + kStepsPerByte * static_cast<uint64_t>(run.size() - begin));
-  uint64_t limit = kFirstLimit;
   uint32_t options = PCRE2_NO_UTF_CHECK;
-  while (true) {
-    set_limit(static_cast<uint32_t>(limit));
-    const int code = pcre2_match(regex_.code(), reinterpret_cast<PCRE2_SPTR>(run.data()),
-                                 run.size(), begin, options, match_.get(), context_.get());
+  for (uint64_t reach = kFirstReach;;) {
+    set_reach(reach);
+    size_t visible = static_cast<size_t>(std::min<uint64_t>(run.size(), begin + reach));
+    while (visible < run.size() && is_continuation(run[visible])) --visible;
+    const bool whole = visible == run.size();
+    const int code =
+        pcre2_match(regex_.code(), reinterpret_cast<PCRE2_SPTR>(run.data()), visible, begin,
+                    options | (whole ? 0 : PCRE2_PARTIAL_HARD), match_.get(), context_.get());
     if (code == PCRE2_ERROR_JIT_STACKLIMIT) {
       options |= PCRE2_NO_JIT;  // the interpreter's backtracking points live on the heap
       continue;
     }
-    if (code == PCRE2_ERROR_MATCHLIMIT && limit < limit_max) {
-      limit = std::min(limit * kLimitGrowth, limit_max);
+    if ((code == PCRE2_ERROR_PARTIAL || code == PCRE2_ERROR_MATCHLIMIT) && !whole) {
+      reach *= kReachGrowth;
       continue;
     }
     if (code < 0 && code != PCRE2_ERROR_NOMATCH) {
@@ -119,15 +126,15 @@ Result<size_t> SplitScratch::match_end(std::string_view run, size_t begin) {
                                begin, run.size(), message_of(code))};
     }
     const size_t end = code < 0 ? begin : pcre2_get_ovector_pointer(match_.get())[1];
-    // At least limit / growth steps were needed for these bytes.
-    if (limit > kLimitGrowth * (kFirstLimit + kStepsPerByte * (end - begin))) {
-      if (limit > budget_) {
+    // More than reach / growth bytes were looked at, or as many times the steps per byte.
+    if (reach / kReachGrowth > kFirstReach + kStepsPerByte * (end - begin)) {
+      if (reach > budget_) {
         return Error{ErrorKind::exhausted,
                      fmt::format("splitting text takes too much work for its length: stopped at "
                                  "byte {} of a run of {}",
                                  begin, run.size())};
       }
-      budget_ -= limit;
+      budget_ -= reach;
     }
     return end;
   }

@@ -33,10 +33,11 @@ class SplitRegex {
 
 /// Matching state of one thread, with the work that the text may still cost.
 ///
-/// Each match has a step limit that grows with need: it starts low and is raised up to a multiple
-/// of the text that is left. Steps out of proportion to the piece they find are charged to a budget
-/// proportional to the text. So any pattern on any text ends in time linear in the text, or in an
-/// error; with GLM's pattern no text comes near the budget.
+/// A match sees only so many bytes of text, and may take so many steps per byte that it sees; this
+/// reach starts low and grows with need: PCRE2 tells when a match looked at the end of what it saw
+/// (partial matching). Reach out of proportion to the piece found is charged to a budget that is
+/// proportional to the text. So text of any kind ends in time linear in its length, or in an error;
+/// under GLM's pattern no text comes near the budget.
 class SplitScratch {
  public:
   /// `text_bytes`: of all runs that will be cut with this scratch.
@@ -54,12 +55,12 @@ class SplitScratch {
 
   /// End of the match that begins at `begin`, or `begin` if none does.
   config::Result<size_t> match_end(std::string_view run, size_t begin);
-  void set_limit(uint32_t steps);
+  void set_reach(uint64_t bytes);
 
   const SplitRegex& regex_;
   std::unique_ptr<pcre2_real_match_data_8, MatchFree> match_;
   std::unique_ptr<pcre2_real_match_context_8, MatchFree> context_;
-  uint32_t limit_ = 0;
+  uint64_t reach_ = 0;
   uint64_t budget_;
 };
 
