@@ -9,6 +9,7 @@ import sys
 def compile_alone(header):
     # .cuh and -inl.h files are included in a context of their own and are left out by the caller.
     command = ["g++", "-std=c++20", "-I.", "-DBOOST_ASIO_SEPARATE_COMPILATION", "-DBOOST_BEAST_SEPARATE_COMPILATION",
+               '-DYOKE_SOURCE_DIR="."', '-DYOKE_GOLDEN_ROOT="."',
                "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-include", header, os.devnull]
     run = subprocess.run(command, capture_output=True, text=True)
     return header, run.returncode, run.stderr
