@@ -767,7 +767,7 @@ TEST(OutputParserProperty, spelled_tags_mean_the_same_as_tokens) {
   }
 }
 
-// The collector of all these tests checks every piece with this.
+// The collector of all these tests checks arguments with this.
 TEST(OutputParserProperty, beginnings_of_objects_are_told_from_other_text) {
   for (const char* text : {"", "{", "{\"a", "{\"a\":", "{\"a\":[1,", "{\"a\":\"x", "{\"a\":1}"}) {
     EXPECT_TRUE(begins_json_object(text)) << text;

@@ -91,7 +91,13 @@ class Collector {
       std::visit([this](const auto& e) { take(e); }, event);
     }
   }
-  const Outcome& outcome() const noexcept { return outcome_; }
+  /// Arguments that are the beginning of an object now were so at every step before.
+  const Outcome& outcome() const {
+    for (const CallOutcome& call : outcome_.calls) {
+      YOKE_CHECK(begins_json_object(call.arguments), "arguments that are no JSON object");
+    }
+    return outcome_;
+  }
 
  private:
   static void append(std::string& to, const std::string& piece) {
@@ -116,11 +122,7 @@ class Collector {
     outcome_.calls.push_back({e.name, "", false});
     open_call(e.index);
   }
-  void take(const ToolCallArguments& e) {
-    CallOutcome& call = open_call(e.index);
-    append(call.arguments, e.json);
-    YOKE_CHECK(begins_json_object(call.arguments), "arguments that are no JSON object");
-  }
+  void take(const ToolCallArguments& e) { append(open_call(e.index).arguments, e.json); }
   void take(const ToolCallEnd& e) {
     CallOutcome& call = open_call(e.index);
     YOKE_CHECK(parse_json(call.arguments, "arguments").ok(), "a call without whole arguments");
