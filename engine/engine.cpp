@@ -79,12 +79,14 @@ ServiceStatus Engine::status() const {
 
 config::Result<void> Engine::wait_until_ready() const {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return stopping_ ||
-           (status_.state != ReadyState::loading && status_.state != ReadyState::warming_up);
-  });
+  changed_.wait(lock, [&] { return started(); });
   if (status_.state == ReadyState::failed || stopping_) return *closed();
   return {};
+}
+
+bool Engine::wait_for_start(config::Duration timeout) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [&] { return started(); });
 }
 
 void Engine::drain() {
@@ -106,6 +108,11 @@ void Engine::stop() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+bool Engine::started() const {
+  return stopping_ ||
+         (status_.state != ReadyState::loading && status_.state != ReadyState::warming_up);
 }
 
 std::optional<config::Error> Engine::closed() const {

@@ -58,6 +58,8 @@ class Engine final : public GenerationService {
   /// Waits until the engine is ready (ok), or has failed or been stopped (unavailable, with the
   /// reason).
   config::Result<void> wait_until_ready() const;
+  /// Waits until loading and warm-up are over, well or badly; false when the time is over first.
+  bool wait_for_start(config::Duration timeout) const;
   /// Refuses new requests from now on; those that are in go on.
   void drain();
   /// Waits until no request is in, or the time is over; true in the first case.
@@ -80,6 +82,7 @@ class Engine final : public GenerationService {
   StepLoop::Options loop_options();
   void serve(StepLoop& loop);
   void set_state(ReadyState state, std::string detail);
+  bool started() const;  // needs mutex_
   /// Why no request is let in, if that is so. Needs mutex_.
   std::optional<config::Error> closed() const;
   config::Result<void> check(const GenerationRequest& request) const;

@@ -29,8 +29,11 @@ class ScriptedModel final : public engine::Model {
   /// May change the logits of a row; `tokens` is the number of tokens up to and including the row.
   using EditLogits = std::function<void(int32_t slot, int32_t tokens, std::span<float> row)>;
 
-  explicit ScriptedModel(const engine::ModelOptions& options) : options_(options) {
-    config_.vocab_size = kVocab;
+  /// `vocab` other than kVocab: for tests that bring a tokenizer; the last kVocab - kDefinedVocab
+  /// ids are padding.
+  explicit ScriptedModel(const engine::ModelOptions& options, int32_t vocab = kVocab)
+      : options_(options) {
+    config_.vocab_size = vocab;
     config_.max_positions = options.max_model_len;
     const int32_t per_slot = (options.max_model_len + kBlockTokens - 1) / kBlockTokens;
     if (options_.num_blocks == 0) options_.num_blocks = per_slot * options.max_slots;
@@ -53,8 +56,8 @@ class ScriptedModel final : public engine::Model {
     for (const engine::StepSequence& sequence : plan.sequences) run(sequence);
     engine::StepResult result;
     result.logits = logits_;
-    result.vocab = kVocab;
-    result.logit_count = static_cast<int32_t>(logits_.size()) / kVocab;
+    result.vocab = config_.vocab_size;
+    result.logit_count = static_cast<int32_t>(logits_.size()) / config_.vocab_size;
     require(result.logit_count <= options_.max_logit_rows, "more logits than the model has");
     return result;
   }
@@ -109,10 +112,11 @@ class ScriptedModel final : public engine::Model {
   }
 
   static void fill(uint64_t hash, std::span<float> row) {
-    for (int32_t id = 0; id < kVocab; ++id) {
+    const auto vocab = static_cast<int32_t>(row.size());
+    for (int32_t id = 0; id < vocab; ++id) {
       const uint64_t bits = mix(hash, 1000 + id) >> 40;
       row[static_cast<size_t>(id)] =
-          id < kDefinedVocab ? static_cast<float>(bits) * 0x1p-22f - 2 : 50.0f;
+          id < vocab - (kVocab - kDefinedVocab) ? static_cast<float>(bits) * 0x1p-22f - 2 : 50.0f;
     }
   }
 
@@ -148,8 +152,9 @@ class ScriptedModel final : public engine::Model {
     for (int32_t position = 0; position < slot.length; ++position)
       hash = mix(hash, cell(sequence, position));
     require(hash == slot.hash, "the blocks hold other tokens than the slot has seen");
-    logits_.resize(logits_.size() + kVocab);
-    const std::span<float> row = std::span(logits_).last(kVocab);
+    const auto vocab = static_cast<size_t>(config_.vocab_size);
+    logits_.resize(logits_.size() + vocab);
+    const std::span<float> row = std::span(logits_).last(vocab);
     fill(hash, row);
     if (edit_logits_) edit_logits_(sequence.slot, slot.length, row);
   }
