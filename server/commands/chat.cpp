@@ -55,21 +55,26 @@ class Printer {
 
   void print(const std::string& text) {
     if (text.empty()) return;
+    if (dim_ && !dimmed_) std::fputs("\x1b[2m", stream_);
+    dimmed_ = dim_;
     const std::string shown = tty_ ? harmless(text) : text;
-    std::fprintf(stream_, dim_ ? "\x1b[2m%.*s\x1b[0m" : "%.*s", static_cast<int>(shown.size()),
-                 shown.c_str());
+    std::fwrite(shown.data(), 1, shown.size(), stream_);
     std::fflush(stream_);
     ends_in_newline_ = text.back() == '\n';
   }
+  /// What follows, on whichever stream, begins on a new line and is not dimmed.
   void end_line() {
     if (!ends_in_newline_) print("\n");
+    if (dimmed_) std::fputs("\x1b[0m", stream_);
+    std::fflush(stream_);
+    dimmed_ = false;
   }
-  bool is_terminal() const { return tty_; }
 
  private:
   FILE* stream_;
   bool tty_;
   bool dim_;
+  bool dimmed_ = false;
   bool ends_in_newline_ = true;
 };
 
@@ -149,7 +154,7 @@ void Conversation::show(const std::vector<engine::OutputEvent>& events) {
       reasoning_text_ += thought->text;
       if (options_.show_reasoning) reasoning_.print(thought->text);
     } else if (const auto* content = std::get_if<engine::ContentText>(&event)) {
-      if (answer_text_.empty()) reasoning_.end_line();
+      reasoning_.end_line();
       answer_text_ += content->text;
       answer_.print(content->text);
     }
@@ -204,7 +209,8 @@ config::Result<Conversation::Outcome> Conversation::ask(const std::string& quest
       messages_.pop_back();
       return Outcome::interrupted;
     case engine::FinishReason::length:
-      reasoning_.print("(cut off: the limit of tokens is reached)\n");
+      reasoning_.print("(cut off: the limit of tokens is reached)");
+      reasoning_.end_line();
       break;
     case engine::FinishReason::stop:
       break;
