@@ -8,11 +8,3 @@
 // machines.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-
-// Before a loop over an array of vectors with a constant number of turns: only when it is fully
-// unrolled do the vectors stay in registers, which -O2 alone does not promise.
-#if defined(__clang__)
-#define YOKE_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define YOKE_UNROLL _Pragma("GCC unroll 32")
-#endif

@@ -77,20 +77,20 @@ HWY_INLINE float sum_of_partials(VF* sums) {
 template <int kRows, int kOutputs, class X, class W>
 HWY_INLINE void multiply_tile(float* results, const X* const* x, const W* const* w, int64_t in) {
   VF sums[kRows][kOutputs][kVectors];
-  YOKE_UNROLL
+  HWY_UNROLL(12)
   for (int i = 0; i < kRows * kOutputs * kVectors; ++i)
     sums[i / (kOutputs * kVectors)][i / kVectors % kOutputs][i % kVectors] = hn::Zero(DF());
 
   const auto step = [&](const X* const* xs, const W* const* ws, int64_t k) HWY_ATTR {
-    YOKE_UNROLL
+    HWY_UNROLL(12)
     for (int v = 0; v < kVectors; ++v) {
       VF inputs[kRows];
-      YOKE_UNROLL
+      HWY_UNROLL(12)
       for (int r = 0; r < kRows; ++r) inputs[r] = load(xs[r] + k + v * kLanes);
-      YOKE_UNROLL
+      HWY_UNROLL(12)
       for (int o = 0; o < kOutputs; ++o) {
         const VF weights = load(ws[o] + k + v * kLanes);
-        YOKE_UNROLL
+        HWY_UNROLL(12)
         for (int r = 0; r < kRows; ++r)
           sums[r][o][v] = hn::MulAdd(weights, inputs[r], sums[r][o][v]);
       }
