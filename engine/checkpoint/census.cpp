@@ -163,6 +163,7 @@ class CensusTaker {
       bytes += tensor->bytes;
     }
     count(wanted, tensors, bytes);
+    ++census_.exl3_matrices;
     const auto group = find_exl3_group(shards_, stem, wanted.dims[0], wanted.dims[1]);
     if (!group && !unreadable) problems_.add(group.error().message);
   }

@@ -38,6 +38,7 @@ struct Census {
   uint64_t problem_count = 0;
   bool has_mtp = false;
   bool has_vision = false;
+  uint64_t exl3_matrices = 0;
 };
 
 /// The first `max_lines` problems, one per line, then how many more there are; "" for none.

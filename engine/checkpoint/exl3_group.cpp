@@ -30,9 +30,9 @@ std::string found(const TensorInfo& tensor) {
 
 Result<void> check_trellis(const ShardSet& shards, const TensorInfo& trellis, int64_t wanted_out,
                            int64_t wanted_in) {
-  const std::string where = subject(shards, trellis);
+  const auto where = [&] { return subject(shards, trellis); };
   if (wanted_in % kHadamard != 0 || wanted_out % kHadamard != 0)
-    return invalid_input(where +
+    return invalid_input(where() +
                          "EXL3 needs sizes that are multiples of 128, config.json makes this "
                          "matrix " +
                          std::to_string(wanted_in) + " in, " + std::to_string(wanted_out) +
@@ -42,7 +42,7 @@ Result<void> check_trellis(const ShardSet& shards, const TensorInfo& trellis, in
                            trellis.shape[2] <= 8 * kTile;
   if (!well_formed || trellis.shape[0] != wanted_in / kTile ||
       trellis.shape[1] != wanted_out / kTile)
-    return invalid_input(where + "wanted I16 [" + std::to_string(wanted_in / kTile) + "," +
+    return invalid_input(where() + "wanted I16 [" + std::to_string(wanted_in / kTile) + "," +
                          std::to_string(wanted_out / kTile) + ",16·K] with K = 1 to 8" +
                          found(trellis));
   return {};
@@ -73,10 +73,10 @@ Result<const TensorInfo*> find_scales(const ShardSet& shards, const TensorInfo& 
 }
 
 Result<void> check_marker(const ShardSet& shards, const TensorInfo& marker, uint32_t multiplier) {
-  const std::string where = subject(shards, marker);
+  const auto where = [&] { return subject(shards, marker); };
   const bool one_element = marker.shape.empty() || marker.shape == std::vector<int64_t>{1};
   if (marker.dtype != "I32" || !one_element)
-    return invalid_input(where + "wanted I32 [] or [1]" + found(marker));
+    return invalid_input(where() + "wanted I32 [] or [1]" + found(marker));
   uint32_t value = 0;
   if (auto read = shards.files[marker.shard].read(marker.file_offset,
                                                   std::as_writable_bytes(std::span(&value, 1)));
@@ -85,7 +85,7 @@ Result<void> check_marker(const ShardSet& shards, const TensorInfo& marker, uint
   if (value == multiplier) return {};
   char text[64];
   std::snprintf(text, sizeof text, "wanted 0x%08X, found 0x%08X", multiplier, value);
-  return invalid_input(where + "codebook multiplier: " + text +
+  return invalid_input(where() + "codebook multiplier: " + text +
                        ": the file is damaged or uses an experimental codebook");
 }
 

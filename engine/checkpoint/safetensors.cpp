@@ -283,21 +283,21 @@ struct ParsedHeader {
 /// The entry with its offsets checked against its own shape and the data section.
 Result<TensorInfo> checked_entry(RawEntry&& raw, uint64_t data_begin, uint64_t data_bytes,
                                  const std::string& where) {
-  const std::string subject = where + "tensor " + quote(raw.name) + ": ";
+  const auto subject = [&] { return where + "tensor " + quote(raw.name) + ": "; };
   const uint64_t per_element = element_bytes(raw.dtype);
   if (per_element == 0)
-    return invalid_input(subject + "unknown dtype " + quote(raw.dtype) +
+    return invalid_input(subject() + "unknown dtype " + quote(raw.dtype) +
                          ": the file is damaged or written by a newer format");
   const auto [begin, end] = raw.offsets;
   const std::string range = "[" + std::to_string(begin) + ", " + std::to_string(end) + "]";
-  if (end < begin) return invalid_input(subject + "data_offsets " + range + " run backwards");
+  if (end < begin) return invalid_input(subject() + "data_offsets " + range + " run backwards");
   if (end > data_bytes)
-    return invalid_input(subject + "data_offsets " + range + " reach beyond the file, which has " +
-                         std::to_string(data_bytes) +
+    return invalid_input(subject() + "data_offsets " + range +
+                         " reach beyond the file, which has " + std::to_string(data_bytes) +
                          " bytes of data: it is truncated, download it again");
   const std::optional<uint64_t> wanted = tensor_bytes(raw.shape, per_element);
   if (!wanted || *wanted != end - begin)
-    return invalid_input(subject + raw.dtype + " " + shape_text(raw.shape) + " wants " +
+    return invalid_input(subject() + raw.dtype + " " + shape_text(raw.shape) + " wants " +
                          (wanted ? std::to_string(*wanted) : "more than 2^64") +
                          " bytes, data_offsets " + range + " hold " + std::to_string(end - begin));
   TensorInfo info;

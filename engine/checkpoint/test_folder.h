@@ -54,7 +54,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view bytes
 }
 
 inline std::string testdata(std::string_view name) {
-  return read_file(std::filesystem::path(YOKE_SOURCE_DIR) / "engine/checkpoint/testdata" / name);
+  return read_file(std::filesystem::path(__FILE__).parent_path() / "testdata" / name);
 }
 
 /// `text` with the one occurrence of `before` replaced.

@@ -66,7 +66,9 @@ std::string architecture_text(const Checkpoint& checkpoint) {
   const auto number = [](int64_t n) { return std::to_string(n); };
   std::string out;
   add_line(out, "architecture",
-           "glm5_next" + std::string(c.quant_method.empty() ? ", unquantised" : ", EXL3"));
+           "glm5_next, " + (census.exl3_matrices == 0
+                                ? "unquantised"
+                                : grouped(census.exl3_matrices) + " matrices in EXL3"));
   add_line(out, "layers",
            number(c.num_layers) + ": " + number(count(c.attention, AttentionKind::kda)) + " KDA, " +
                number(count(c.attention, AttentionKind::dsa)) + " DSA; " +
@@ -134,7 +136,7 @@ Json architecture_json(const Checkpoint& checkpoint) {
   const ModelConfig& c = checkpoint.config();
   return Json::object({
       {"model_type", Json::string("glm5_next")},
-      {"quantization", c.quant_method.empty() ? Json() : Json::string(c.quant_method)},
+      {"exl3_matrices", unsigned_json(checkpoint.census().exl3_matrices)},
       {"layers", Json::integer(c.num_layers)},
       {"kda_layers", Json::integer(count(c.attention, AttentionKind::kda))},
       {"dsa_layers", Json::integer(count(c.attention, AttentionKind::dsa))},

@@ -49,8 +49,9 @@ TEST(Inspect, nano_can_be_served) {
   const Outcome outcome = inspect({nano()});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.err, "");
-  for (const char* line : {"layers        5: 3 KDA, 2 DSA; 1 dense MLP, 4 MoE", "MTP layer     yes",
-                           "vision tower  no", "routed experts", "8,382,544", "can be served\n"})
+  for (const char* line :
+       {"glm5_next, 240 matrices in EXL3", "layers        5: 3 KDA, 2 DSA; 1 dense MLP, 4 MoE",
+        "MTP layer     yes", "vision tower  no", "routed experts", "8,382,544", "can be served\n"})
     EXPECT_THAT(outcome.out, HasSubstr(line));
 }
 
