@@ -78,6 +78,10 @@ class CensusTaker {
   }
 
   void visit(InventoryPart part) {
+    part_hint_ = part == InventoryPart::mtp ? " (the MTP layer may be absent, but not in part)"
+                 : part == InventoryPart::vision
+                     ? " (the vision tower may be absent, but not in part)"
+                     : "";
     visit_inventory(config_, part, [this](const ExpectedTensor& wanted) { check(wanted); });
   }
 
@@ -177,7 +181,8 @@ class CensusTaker {
       instead = " or an EXL3 matrix in its place";
     }
     problems_.add("tensor " + quote(wanted.name) + " is missing: wanted BF16, F16 or F32 " +
-                  shape_text(wanted.shape()) + instead);
+                  shape_text(wanted.shape()) + instead + ", found in no file" +
+                  std::string(part_hint_));
   }
 
   void report_surplus() {
@@ -186,7 +191,8 @@ class CensusTaker {
       const TensorInfo& tensor = shards_.tensors[i];
       problems_.add("tensor " + quote(tensor.name) + " in " + file_of(tensor) + " (" +
                     tensor.dtype + " " + shape_text(tensor.shape) +
-                    ") is not part of the model that config.json describes");
+                    ") is not part of the model that config.json describes: remove it, or take "
+                    "config.json from where the weights came");
     }
   }
 
@@ -230,6 +236,7 @@ class CensusTaker {
   std::array<Census::Class, kTensorClasses> classes_;
   ProblemList problems_;
   Census census_;
+  std::string_view part_hint_;  // ends the line of a missing tensor of the part being visited
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string folder_name(const fs::path& folder) {
   std::error_code ignored;
   fs::path path = fs::absolute(folder, ignored).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  return path.filename().string();
+  return printable(path.filename().string());
 }
 
 Result<std::string> config_text(const fs::path& folder, std::string_view override_text) {

@@ -68,7 +68,7 @@ class Checkpoint {
   const GenerationConfig& generation() const noexcept;
   const Census& census() const noexcept;
   const std::filesystem::path& folder() const noexcept;
-  /// Folder name, for people: never a full path.
+  /// Folder name, for people: never a full path, always UTF-8.
   std::string name() const;
   /// xxh3-128 over all shard headers and sizes and config.json, hex: cheap, changes with any name,
   /// shape or offset.

@@ -77,6 +77,24 @@ TEST(Goldens, nano_opens_without_problems) {
   EXPECT_EQ(checkpoint->generation().max_new_tokens, 1024);
 }
 
+TEST(Goldens, the_experts_of_nano_are_exl3_groups_with_finite_scales) {
+  const auto checkpoint = Checkpoint::open(nano());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  const std::string stem = "model.language_model.layers.1.mlp.experts.15.down_proj";
+  EXPECT_EQ(checkpoint->find(stem + ".weight"), nullptr);
+  const auto group = checkpoint->find_exl3(stem + ".weight");
+  ASSERT_TRUE(group.has_value());
+  EXPECT_EQ(group->bits, 4);
+  EXPECT_EQ(group->codebook, kernels::Codebook::mcg);
+  EXPECT_EQ(group->in, checkpoint->config().moe_intermediate_size);
+  EXPECT_EQ(group->out, checkpoint->config().hidden_size);
+  std::vector<kernels::f16> scales(static_cast<size_t>(group->in));
+  ASSERT_TRUE(checkpoint->read_scales(*group->in_scales, scales).ok());
+  EXPECT_NE(kernels::to_float(scales[0]), 0.0f);
+  EXPECT_FALSE(checkpoint->find_exl3("model.language_model.embed_tokens.weight").has_value());
+  EXPECT_FALSE(checkpoint->find_exl3("no such tensor").has_value());
+}
+
 TEST(Goldens, reading_a_tensor_gives_the_bytes_of_the_file) {
   const fs::path folder = golden_root() / "glm5_next";
   const auto checkpoint = Checkpoint::open(folder);

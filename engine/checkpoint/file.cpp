@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
+#include <system_error>
 #include <utility>
 
-#include "config/log.h"
+#include "engine/json/utf8.h"
 
 namespace yoke::engine {
 
@@ -45,7 +45,7 @@ File::~File() {
 }
 
 Result<File> File::open(const std::filesystem::path& path) {
-  std::string name = path.filename().string();
+  std::string name = printable(path.filename().string());
   // Without O_NONBLOCK a named pipe would block here until somebody writes to it.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
@@ -94,11 +94,33 @@ Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t m
   return text;
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8_length(text, i);
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c0 = byte < 0x20 || byte == 0x7F;
+    const bool c1 = length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (length != 0 && !c0 && !c1) {
+      out += text.substr(i, length);
+      i += length;
+      continue;
+    }
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+    out += escaped;
+    ++i;
+  }
+  return out;
+}
+
 std::string quote(std::string_view text) {
   constexpr size_t kShown = 200;
-  std::string out = "'" + config::log_safe(text.substr(0, kShown));
-  out += text.size() > kShown ? "'…" : "'";
-  return out;
+  if (text.size() <= kShown) return "'" + printable(text) + "'";
+  size_t cut = kShown;  // never inside a character
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0u) == 0x80u) --cut;
+  return "'" + printable(text.substr(0, cut)) + "'…";
 }
 
 }  // namespace yoke::engine

@@ -24,7 +24,7 @@ class File {
 
   /// Size when it was opened.
   uint64_t size() const noexcept { return size_; }
-  /// File name without the folder: for messages.
+  /// File name without the folder, printable: for messages.
   const std::string& name() const noexcept { return name_; }
 
   /// Fills `out` from `offset`. A file that has become shorter, or I/O trouble, is an error.
@@ -42,7 +42,10 @@ class File {
 /// allocated.
 config::Result<std::string> read_text_file(const std::filesystem::path& path, uint64_t max_bytes);
 
-/// Foreign text in a message: in quotes, control characters escaped, cut after 200 bytes.
+/// Foreign text for terminals, logs and JSON: control characters and what is not UTF-8 become \xNN.
+std::string printable(std::string_view text);
+
+/// Foreign text in a message: printable, in quotes, cut after about 200 bytes.
 std::string quote(std::string_view text);
 
 }  // namespace yoke::engine

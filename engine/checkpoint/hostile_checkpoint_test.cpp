@@ -70,7 +70,8 @@ const Case kInventory[] = {
      {kQ, "is missing", "[128,128]", "EXL3"}},
     {"missing_vector_mentions_no_exl3",
      [](SmallCheckpoint& c) { c.remove("model.language_model.norm.weight"); },
-     {"'model.language_model.norm.weight' is missing: wanted BF16, F16 or F32 [128]\n"}},
+     {"'model.language_model.norm.weight' is missing: wanted BF16, F16 or F32 [128], found in no "
+      "file\n"}},
     {"surplus_tensor",
      [](SmallCheckpoint& c) {
        c.add({"model.language_model.extra", "BF16", {2, 3}, {}});
@@ -94,7 +95,7 @@ const Case kInventory[] = {
      {kQ, "a.safetensors", "found I16 [128,128]"}},
     {"mtp_in_part",
      [](SmallCheckpoint& c) { c.remove("model.language_model.layers.2.enorm.weight"); },
-     {"layers.2.enorm.weight", "is missing"}},
+     {"layers.2.enorm.weight", "is missing", "MTP layer may be absent, but not in part"}},
     {"mtp_that_config_does_not_announce",
      [](SmallCheckpoint& c) {
        c.config = test::with(c.config, "\"num_nextn_predict_layers\": 1",
@@ -103,7 +104,7 @@ const Case kInventory[] = {
      {"tensors of an MTP layer", "layers.2.", "b.safetensors", "num_nextn_predict_layers 0"}},
     {"vision_in_part",
      [](SmallCheckpoint& c) { c.remove("model.visual.merger.proj.weight"); },
-     {"model.visual.merger.proj.weight", "is missing"}},
+     {"model.visual.merger.proj.weight", "is missing", "vision tower"}},
     {"vision_without_vision_config",
      [](SmallCheckpoint& c) { c.config = test::with(c.config, "vision_config", "vision_conf"); },
      {"tensors of a vision tower", "b.safetensors", "config.json has no vision_config"}},
@@ -267,7 +268,7 @@ const Case kLayouts[] = {
        c.config =
            test::with(c.config, "\"text_config\"", "\"quantization_config\": {}, \"text_config\"");
      },
-     {"quant_method '' is not supported"}},
+     {"quant_method is missing, wanted 'exl3'"}},
     {"tile_order_in_config",
      [](SmallCheckpoint& c) {
        c.config =
@@ -320,7 +321,7 @@ const Case kIndex[] = {
        c.index = test::index_of(c.shards);
        c.shards.pop_back();
      },
-     {"b.safetensors", "No such file"}},
+     {"b.safetensors", "is missing", "index.json"}},
     {"parent_folder",
      [](SmallCheckpoint& c) { c.index = one_entry_index("\"../a.safetensors\""); },
      {"'lm_head.weight'", "'../a.safetensors'", "without any path"}},
@@ -336,6 +337,9 @@ const Case kIndex[] = {
     {"nul_byte",
      [](SmallCheckpoint& c) { c.index = one_entry_index("\"a\\u0000.safetensors\""); },
      {"'a\\x00.safetensors'", "without any path"}},
+    {"line_break_in_a_file_name",
+     [](SmallCheckpoint& c) { c.index = one_entry_index("\"a\\n.safetensors\""); },
+     {"'a\\x0a.safetensors'", "without any path"}},
     {"empty_name",
      [](SmallCheckpoint& c) { c.index = one_entry_index("\"\""); },
      {"is placed in ''"}},

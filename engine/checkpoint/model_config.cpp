@@ -195,6 +195,8 @@ void read_quantization(const ConfigReader& top, ModelConfig& c) {
   constexpr std::string_view kUse =
       "yoke reads EXL3 (such as brandonmusic/GLM-5.3-Flash-tr3-4bpw) and unquantised BF16, F16 or "
       "F32 (zai-org/GLM-5.3-Flash-BF16)";
+  if (c.quant_method.empty())
+    return quantization.fail("quant_method is missing, wanted 'exl3': " + std::string(kUse));
   if (c.quant_method != "exl3")
     return quantization.fail("quant_method " + quote(c.quant_method) +
                              " is not supported: " + std::string(kUse));

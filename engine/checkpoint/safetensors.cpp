@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/checkpoint/file.h"
+#include "engine/checkpoint/strict_json.h"
 
 namespace yoke::engine {
 
@@ -129,7 +130,8 @@ class HeaderHandler {
   bool on_key_part(string_view s, std::size_t n, error_code& ec) {
     if (n == s.size()) key_.clear();
     if (n > kMaxNameBytes)
-      return fail(ec, "a name is longer than " + std::to_string(kMaxNameBytes) + " bytes");
+      return fail(ec, "a name is longer than " + std::to_string(kMaxNameBytes) +
+                          " bytes: " + quote(key_ + std::string(s.data(), s.size())));
     key_.append(s.data(), s.size());
     return true;
   }
@@ -360,8 +362,8 @@ Result<ParsedHeader> parse_header(std::string_view header, uint64_t file_size,
   if (!handler.error().empty()) return invalid_input(where + handler.error());
   if (!ec && used < header.size()) ec = json::error::extra_data;
   if (ec)
-    return invalid_input(where + "the header is not valid JSON at byte " + std::to_string(used) +
-                         " (" + ec.message() + "): the file is damaged or not safetensors");
+    return invalid_input(where + "header " + json_fault(header, used, ec.message()) +
+                         ": the file is damaged or not safetensors");
 
   const uint64_t data_begin = kLengthBytes + header.size();
   ParsedHeader parsed;

@@ -39,10 +39,10 @@ struct Index {
   std::vector<Entry> entries;  // ascending name
 };
 
-/// A plain file name that cannot lead out of the folder.
+/// A plain file name that cannot lead out of the folder and can be shown as it is.
 bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' &&
-         name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+  return !name.empty() && name.size() <= 255 && name.front() != '.' &&
+         name.find_first_of("/\\") == std::string_view::npos && printable(name) == name;
 }
 
 Result<Index> read_index(const fs::path& path) {
@@ -214,7 +214,15 @@ Result<ShardSet> open_shards(const fs::path& folder, std::span<const fs::path> e
     auto read = read_index(folder / kIndexName);
     if (!read) return read.error();
     index = std::move(*read);
-    for (const std::string& name : index->files) shard_of.push_back(add(folder / name));
+    for (const std::string& name : index->files) {
+      if (is_there(folder / name)) {
+        shard_of.push_back(add(folder / name));
+        continue;
+      }
+      shard_of.emplace_back();
+      set.problems.add(name + " is missing: " + std::string(kIndexName) +
+                       " places tensors in it, download it too");
+    }
     if (!in_index(kSingleName) && is_there(folder / kSingleName))
       set.problems.add("the folder holds both " + std::string(kSingleName) + " and " +
                        std::string(kIndexName) +

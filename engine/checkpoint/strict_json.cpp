@@ -3,12 +3,14 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <boost/json/value_stack.hpp>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "engine/checkpoint/file.h"
+#include "engine/json/utf8.h"
 
 namespace yoke::engine {
 
@@ -118,12 +120,23 @@ Result<json::object> parse_strict_json_object(std::string_view text, std::string
     return invalid_input(where + "key " + quote(*duplicate) +
                          " appears twice in one object: remove one of them");
   if (!ec && used < text.size()) ec = json::error::extra_data;
-  if (ec)
-    return invalid_input(where + "not valid JSON at byte " + std::to_string(used) + ": " +
-                         ec.message());
+  if (ec) return invalid_input(where + json_fault(text, used, ec.message()));
   json::value value = parser.handler().release();
   if (!value.is_object()) return invalid_input(where + "wanted a JSON object at the top");
   return std::move(value.get_object());
+}
+
+std::string json_fault(std::string_view text, size_t at, std::string_view reason) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8_length(text, i);
+    if (length == 0) {
+      char byte[8];
+      std::snprintf(byte, sizeof byte, "0x%02X", static_cast<unsigned char>(text[i]));
+      return "not UTF-8: byte " + std::to_string(i) + " is " + byte;
+    }
+    i += length;
+  }
+  return "not valid JSON at byte " + std::to_string(at) + ": " + std::string(reason);
 }
 
 }  // namespace yoke::engine
