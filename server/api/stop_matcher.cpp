@@ -57,6 +57,7 @@ void StopMatcher::feed(std::string_view text, std::string& out) {
 void StopMatcher::finish(std::string& out) {
   if (!matched_) out += held_;
   held_.clear();
+  for (Automaton& a : automata_) a.length = 0;
 }
 
 }  // namespace yoke::server

@@ -20,7 +20,8 @@ class StopMatcher {
   /// Appends to `out` what is certain not to belong to a stop string. After a match the rest of
   /// the input is dropped.
   void feed(std::string_view text, std::string& out);
-  /// The text is over: what was held back is text.
+  /// The text is over, or other output comes between: what was held back is text, and a stop string
+  /// must begin anew.
   void finish(std::string& out);
 
   bool matched() const noexcept { return matched_; }

@@ -84,6 +84,16 @@ TEST(StopMatcher, equals_its_definition_for_any_cut) {
   }
 }
 
+TEST(StopMatcher, other_output_between_ends_a_partial_match) {
+  StopMatcher matcher({"abc"}, false);
+  std::string out;
+  matcher.feed("ab", out);
+  matcher.finish(out);
+  matcher.feed("c", out);
+  EXPECT_EQ(out, "abc");
+  EXPECT_FALSE(matcher.matched());
+}
+
 TEST(StopMatcher, cut_never_splits_a_character) {
   StopMatcher matcher({"\xF0\x9F\x98\x80!"}, false);
   std::string out;
