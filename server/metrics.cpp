@@ -3,10 +3,19 @@
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+#include <vector>
 
 namespace yoke::server {
 namespace {
@@ -15,12 +24,154 @@ using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
 using prometheus::Registry;
 
-const Histogram::BucketBoundaries kLatencySeconds = {
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600};
-const Histogram::BucketBoundaries kTokenSeconds = {
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 2.5, 5};
+// spec/api.md 4.2. Below vLLM's borders of a token three more: drafting yields several per step.
+const Histogram::BucketBoundaries kFirstTokenSeconds = {.001, .005, .01, .02, .04, .06, .08, .1,
+                                                        .25,  .5,   .75, 1,   2.5, 5,   7.5, 10,
+                                                        20,   40,   80,  160, 640, 2560};
+const Histogram::BucketBoundaries kTokenSeconds = {.001, .0025, .005, .01, .025, .05, .075, .1,
+                                                   .15,  .2,    .3,   .4,  .5,   .75, 1,    2.5,
+                                                   5,    7.5,   10,   20,  40,   80};
+const Histogram::BucketBoundaries kRequestSeconds = {
+    .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Histogram::BucketBoundaries kCancelSeconds = {.001, .005, .01, .025, .05, .1,
+                                                    .25,  .5,   1,   2.5,  5,   10};
+
+constexpr std::array kRejections = {Rejection::queue_full, Rejection::context, Rejection::invalid,
+                                    Rejection::auth,       Rejection::origin,  Rejection::loading,
+                                    Rejection::draining,   Rejection::failed};
+
+const char* name_of(Rejection reason) {
+  switch (reason) {
+    case Rejection::queue_full:
+      return "queue_full";
+    case Rejection::context:
+      return "context";
+    case Rejection::invalid:
+      return "invalid";
+    case Rejection::auth:
+      return "auth";
+    case Rejection::origin:
+      return "origin";
+    case Rejection::loading:
+      return "loading";
+    case Rejection::draining:
+      return "draining";
+    case Rejection::failed:
+      return "failed";
+  }
+  return "invalid";
+}
+
+Family<Counter>& counters(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+Histogram& histogram(Registry& registry, const char* name, const char* help,
+                     const Histogram::BucketBoundaries& bounds) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, bounds);
+}
+
+double now_unix() {
+  using std::chrono::duration;
+  return duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Other methods are the client's words.
+std::string known_method(std::string_view method) {
+  for (const std::string_view known : {"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
+    if (method == known) return std::string(known);
+  return "other";
+}
+
+/// `}` ends the labels for simple readers of the format.
+std::string label_safe(std::string text) {
+  std::replace(text.begin(), text.end(), '}', ')');
+  return text;
+}
+
+// --- what is known only when somebody asks ---
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+void add_value(std::vector<MetricFamily>& families, MetricType type, std::string name,
+               std::string help, double value, Labels labels = {}) {
+  if (families.empty() || families.back().name != name) {
+    MetricFamily family;
+    family.name = std::move(name);
+    family.help = std::move(help);
+    family.type = type;
+    families.push_back(std::move(family));
+  }
+  prometheus::ClientMetric metric;
+  metric.label = std::move(labels);
+  if (type == MetricType::Counter)
+    metric.counter.value = value;
+  else
+    metric.gauge.value = value;
+  families.back().metric.push_back(std::move(metric));
+}
+
+template <class Number>
+void add_gauge(std::vector<MetricFamily>& families, const char* name, const char* help,
+               Number value, Labels labels = {}) {
+  add_value(families, MetricType::Gauge, name, help, static_cast<double>(value), std::move(labels));
+}
+template <class Number>
+void add_counter(std::vector<MetricFamily>& families, const char* name, const char* help,
+                 Number value, Labels labels = {}) {
+  add_value(families, MetricType::Counter, name, help, static_cast<double>(value),
+            std::move(labels));
+}
+
+void add_engine(std::vector<MetricFamily>& out, const engine::ServiceStatus& status) {
+  add_gauge(out, "yoke_requests_running", "requests that hold a sequence slot", status.running);
+  add_gauge(out, "yoke_requests_waiting", "requests in the queue", status.waiting);
+  add_gauge(out, "yoke_requests_prefilling", "running requests still reading their prompt",
+            status.prefilling);
+  const char* prompt = "prompt tokens, computed or from the cache";
+  add_counter(out, "yoke_prompt_tokens_total", prompt, status.prompt_tokens_computed,
+              {{"source", "computed"}});
+  add_counter(out, "yoke_prompt_tokens_total", prompt, status.prompt_tokens_cached,
+              {{"source", "cached"}});
+  add_counter(out, "yoke_engine_steps_total", "finished engine steps", status.steps);
+  add_counter(out, "yoke_engine_tokens_total", "tokens sampled by the engine",
+              status.generated_tokens);
+  add_gauge(out, "yoke_engine_last_step_age_seconds",
+            "time since the last finished step while there is work",
+            config::seconds(status.stalled));
+  add_counter(out, "yoke_nonfinite_rows_total", "rows of logits with a value that is not finite",
+              status.nonfinite_rows);
+  add_gauge(out, "yoke_kv_cache_usage_ratio", "share of KV blocks in use", status.cache_usage,
+            {{"pool", "latent"}});
+}
+
+double resident_bytes() {
+  std::ifstream stream("/proc/self/statm");
+  double total = 0;
+  double resident = 0;
+  stream >> total >> resident;
+  return stream ? resident * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+double open_descriptors() {
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  double count = 0;
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++count;
+  return count;
+}
+
+void add_process(std::vector<MetricFamily>& out) {
+  add_counter(out, "process_cpu_seconds_total", "user and system CPU time",
+              static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+  add_gauge(out, "process_resident_memory_bytes", "resident memory", resident_bytes());
+  add_gauge(out, "process_open_fds", "open file descriptors", open_descriptors());
+}
+
+}  // namespace
 
 const char* name_of(Outcome outcome) {
   switch (outcome) {
@@ -40,24 +191,6 @@ const char* name_of(Outcome outcome) {
   return "error";
 }
 
-const char* name_of(Rejection reason) {
-  switch (reason) {
-    case Rejection::queue_full:
-      return "queue_full";
-    case Rejection::context:
-      return "context";
-    case Rejection::invalid:
-      return "invalid";
-    case Rejection::auth:
-      return "auth";
-    case Rejection::rate:
-      return "rate";
-    case Rejection::draining:
-      return "draining";
-  }
-  return "invalid";
-}
-
 const char* name_of(DisconnectStage stage) {
   switch (stage) {
     case DisconnectStage::queued:
@@ -72,100 +205,55 @@ const char* name_of(DisconnectStage stage) {
   return "decode";
 }
 
-Family<Counter>& counters(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-Family<Gauge>& gauges(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-Histogram& histogram(Registry& registry, const char* name, const char* help,
-                     const Histogram::BucketBoundaries& bounds) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, bounds);
-}
-
-double now_unix() {
-  using std::chrono::duration;
-  return duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 struct Metrics::Impl {
   Registry registry;
 
-  Family<Gauge>& build = gauges(registry, "yoke_build_info", "1, with what is running as labels");
-  Gauge& started =
-      gauges(registry, "yoke_process_start_time_seconds", "Unix time of the start").Add({});
+  Build build;
+  double started = now_unix();
   Family<Counter>& http =
       counters(registry, "yoke_http_requests_total", "HTTP requests by route, method and status");
-  Gauge& connections = gauges(registry, "yoke_http_connections", "open sockets").Add({});
-  Gauge& running =
-      gauges(registry, "yoke_requests_running", "requests that hold a sequence slot").Add({});
-  Gauge& waiting = gauges(registry, "yoke_requests_waiting", "requests in the queue").Add({});
-  Gauge& prefilling =
-      gauges(registry, "yoke_requests_prefilling", "running requests still reading their prompt")
-          .Add({});
   Family<Counter>& ended = counters(registry, "yoke_requests_total", "requests by how they ended");
   Family<Counter>& rejected =
       counters(registry, "yoke_requests_rejected_total", "requests refused, by reason");
   Family<Counter>& disconnects = counters(registry, "yoke_client_disconnects_total",
                                           "clients that left before their answer was complete");
   Histogram& cancel = histogram(registry, "yoke_cancel_latency_seconds",
-                                "from the socket's close to the slot's release", kLatencySeconds);
-  Family<Counter>& prompt =
-      counters(registry, "yoke_prompt_tokens_total", "prompt tokens, computed or from the cache");
+                                "from the socket's close to the slot's release", kCancelSeconds);
   Family<Counter>& generated =
       counters(registry, "yoke_generated_tokens_total", "generated tokens by kind");
   Histogram& first_token = histogram(registry, "yoke_time_to_first_token_seconds",
-                                     "from the request to its first token", kLatencySeconds);
+                                     "from the request to its first token", kFirstTokenSeconds);
   Histogram& between = histogram(registry, "yoke_inter_token_seconds",
                                  "between tokens of one request", kTokenSeconds);
   Histogram& queue =
-      histogram(registry, "yoke_queue_seconds", "time in the queue", kLatencySeconds);
+      histogram(registry, "yoke_queue_seconds", "time in the queue", kRequestSeconds);
   Histogram& prefill = histogram(registry, "yoke_prefill_seconds",
-                                 "from the first prompt row to the first token", kLatencySeconds);
+                                 "from the first prompt row to the first token", kRequestSeconds);
   Histogram& decode = histogram(registry, "yoke_decode_seconds", "from the first token to the last",
-                                kLatencySeconds);
+                                kRequestSeconds);
   Histogram& request =
-      histogram(registry, "yoke_request_seconds", "from request to answer", kLatencySeconds);
+      histogram(registry, "yoke_request_seconds", "from request to answer", kRequestSeconds);
   Counter& tool_calls = counters(registry, "yoke_tool_calls_total", "complete tool calls").Add({});
-  Counter& tool_failures =
-      counters(registry, "yoke_tool_parse_failures_total", "call blocks returned as text").Add({});
   Counter& stalls = counters(registry, "yoke_slow_reader_stalls_total",
                              "streams paused because the reader did not take their bytes")
                         .Add({});
-  Gauge& buffered =
-      gauges(registry, "yoke_sse_buffer_bytes", "answer bytes that readers have not taken").Add({});
-  Gauge& steps = gauges(registry, "yoke_engine_steps", "steps since the start").Add({});
-  Gauge& step_age = gauges(registry, "yoke_engine_last_step_age_seconds",
-                           "time since the last finished step while there is work")
+  Gauge& buffered = prometheus::BuildGauge()
+                        .Name("yoke_sse_buffer_bytes")
+                        .Help("answer bytes that readers have not taken")
+                        .Register(registry)
                         .Add({});
-  Gauge& nonfinite = gauges(registry, "yoke_nonfinite_rows",
-                            "rows of logits with a value that is not finite, since the start")
-                         .Add({});
-  Gauge& cache = gauges(registry, "yoke_kv_cache_usage_ratio", "share of KV blocks in use")
-                     .Add({{"pool", "latent"}});
 };
 
 Metrics::Metrics(const Build& build) : impl_(std::make_unique<Impl>()) {
-  impl_->build
-      .Add({{"version", build.version},
-            {"commit", build.commit},
-            {"model", build.model},
-            {"backend", build.backend}})
-      .Set(1);
-  impl_->started.Set(now_unix());
+  impl_->build = build;
   // Series that exist from the start can be alerted on before anything happened.
   for (const Outcome o : {Outcome::stop, Outcome::length, Outcome::tool_calls, Outcome::cancelled,
                           Outcome::error, Outcome::rejected})
     impl_->ended.Add({{"outcome", name_of(o)}});
-  for (const Rejection r : {Rejection::queue_full, Rejection::context, Rejection::invalid,
-                            Rejection::auth, Rejection::rate, Rejection::draining})
-    impl_->rejected.Add({{"reason", name_of(r)}});
+  for (const Rejection r : kRejections) impl_->rejected.Add({{"reason", name_of(r)}});
   for (const DisconnectStage s : {DisconnectStage::queued, DisconnectStage::prefill,
                                   DisconnectStage::decode, DisconnectStage::writing})
     impl_->disconnects.Add({{"stage", name_of(s)}});
-  prompt_tokens(0, 0);
   generated_tokens(0, 0, 0);
 }
 
@@ -174,7 +262,7 @@ Metrics::~Metrics() = default;
 void Metrics::http_request(std::string_view route, std::string_view method, int status) {
   impl_->http
       .Add({{"route", std::string(route)},
-            {"method", std::string(method)},
+            {"method", known_method(method)},
             {"code", std::to_string(status)}})
       .Increment();
 }
@@ -194,11 +282,6 @@ void Metrics::client_disconnected(DisconnectStage stage) {
 
 void Metrics::cancel_latency(config::Duration d) {
   impl_->cancel.Observe(config::seconds(d));
-}
-
-void Metrics::prompt_tokens(int64_t computed, int64_t cached) {
-  impl_->prompt.Add({{"source", "computed"}}).Increment(static_cast<double>(computed));
-  impl_->prompt.Add({{"source", "cached"}}).Increment(static_cast<double>(cached));
 }
 
 void Metrics::generated_tokens(int64_t content, int64_t reasoning, int64_t tool) {
@@ -225,27 +308,29 @@ void Metrics::decode_time(config::Duration d) {
 void Metrics::request_time(config::Duration d) {
   impl_->request.Observe(config::seconds(d));
 }
-void Metrics::tool_call() {
-  impl_->tool_calls.Increment();
-}
-void Metrics::tool_parse_failure() {
-  impl_->tool_failures.Increment();
+void Metrics::tool_calls(int64_t complete) {
+  impl_->tool_calls.Increment(static_cast<double>(complete));
 }
 void Metrics::slow_reader_stall() {
   impl_->stalls.Increment();
 }
+void Metrics::stream_buffer(int64_t more_bytes) {
+  impl_->buffered.Increment(static_cast<double>(more_bytes));
+}
 
-std::string Metrics::text(const Snapshot& snapshot) {
-  impl_->connections.Set(static_cast<double>(snapshot.http_connections));
-  impl_->buffered.Set(static_cast<double>(snapshot.sse_buffer_bytes));
-  impl_->running.Set(snapshot.engine.running);
-  impl_->waiting.Set(snapshot.engine.waiting);
-  impl_->prefilling.Set(snapshot.engine.prefilling);
-  impl_->steps.Set(static_cast<double>(snapshot.engine.steps));
-  impl_->step_age.Set(config::seconds(snapshot.engine.stalled));
-  impl_->nonfinite.Set(static_cast<double>(snapshot.engine.nonfinite_rows));
-  impl_->cache.Set(snapshot.engine.cache_usage);
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+std::string Metrics::text(const Snapshot& snapshot) const {
+  std::vector<MetricFamily> families = impl_->registry.Collect();
+  add_gauge(families, "yoke_build_info", "1, with what is running as labels", 1,
+            {{"version", impl_->build.version},
+             {"model", label_safe(snapshot.model)},
+             {"backend", impl_->build.backend}});
+  add_gauge(families, "yoke_process_start_time_seconds", "Unix time of the start", impl_->started);
+  add_gauge(families, "yoke_http_connections", "open sockets", snapshot.http_connections);
+  add_gauge(families, "yoke_request_body_bytes", "request bodies in memory",
+            snapshot.request_body_bytes);
+  if (snapshot.engine) add_engine(families, *snapshot.engine);
+  add_process(families);
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace yoke::server
