@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
       "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted; yoke COMMAND --help says "
       "more.");
   int exit_code = 0;
+  yoke::server::add_serve_command(app, exit_code);
   yoke::server::add_chat_command(app, exit_code);
   yoke::server::add_inspect_command(app, exit_code);
   try {
