@@ -205,6 +205,15 @@ TEST(SampleToken, top_p_keeps_up_to_and_including_the_token_that_crosses) {
   EXPECT_EQ(kept(1), (std::set<int32_t>{0, 1, 2, 3}));
 }
 
+TEST(SampleToken, top_p_that_is_reached_exactly_needs_no_further_token) {
+  SamplingParams params = with_temperature(1);
+  params.top_p = 0.5;
+  std::set<int32_t> seen;
+  for (uint64_t position = 0; position < 300; ++position)
+    seen.insert(*sample({1, 1, 1, 1}, params, position));
+  EXPECT_EQ(seen, (std::set<int32_t>{0, 1}));
+}
+
 TEST(SampleToken, top_k_resolves_ties_at_its_border_by_id) {
   SamplingParams params = with_temperature(1);
   params.top_k = 2;
