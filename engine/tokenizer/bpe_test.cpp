@@ -148,8 +148,7 @@ TEST(Merger, agrees_with_the_definition_for_pieces_that_go_through_buckets) {
   }
 }
 
-// --- cost: at most 40 steps per byte
-// ---------------------------------------------------------------
+// --- cost: at most 40 steps per byte ---
 
 constexpr double kStepsPerByteMax = 40;
 

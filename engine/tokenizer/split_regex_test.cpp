@@ -67,8 +67,7 @@ TEST(SplitRegex, letters_and_numbers_of_unicode_16_count) {
             (Pieces{"\U00010D40\U0001CCF0\U00011BF0", "\U0001E5F1"}));
 }
 
-// --- the pattern by hand, for an alphabet whose classes are known
-// ----------------------------------
+// --- the pattern by hand, for an alphabet whose classes are known ---
 
 struct Character {
   const char* text;
@@ -134,8 +133,7 @@ TEST(SplitRegex, agrees_with_the_pattern_written_by_hand_on_random_text) {
   }
 }
 
-// --- other patterns
-// --------------------------------------------------------------------------------
+// --- other patterns ---
 
 TEST(SplitRegex, what_no_match_covers_is_a_piece_up_to_the_next_match) {
   const SplitRegex regex = compiled("\\p{N}+");
@@ -153,8 +151,7 @@ TEST(SplitRegex, refuses_what_it_cannot_translate_or_compile_and_empty_matches) 
   }
 }
 
-// --- work limits
-// -----------------------------------------------------------------------------------
+// --- work limits ---
 
 TEST(SplitRegexWork, exponential_backtracking_ends_in_an_error) {
   const SplitRegex regex = compiled("(?:a+)+b|a");

@@ -9,6 +9,7 @@
 
 #include "config/log.h"
 #include "engine/tokenizer/byte_alphabet.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace yoke::engine {
 namespace {
@@ -26,8 +27,8 @@ std::string_view view(const json::string& text) {
 
 std::string shown(std::string_view text) {
   constexpr size_t kShown = 60;
-  return fmt::format("\"{}\"{}", config::log_safe(text.substr(0, kShown)),
-                     text.size() > kShown ? "…" : "");
+  const std::string_view begin = text.substr(0, utf8_valid_prefix(text.substr(0, kShown)));
+  return fmt::format("\"{}\"{}", config::log_safe(begin), begin.size() < text.size() ? "…" : "");
 }
 
 /// A value for a message: what it is, without what it holds.
@@ -78,8 +79,7 @@ class Reader {
         fmt::format("not JSON at byte {} of {}: {}", parsed, text.size(), problem.message()));
   }
 
-  // --- checks of single members; `path` names the object in messages
-  // ------------------------------
+  // --- checks of single members; `path` names the object in messages ---
 
   const json::object* object_at(const json::value* value, std::string_view path) {
     if (value != nullptr && value->is_object()) return &value->get_object();
@@ -123,8 +123,7 @@ class Reader {
     return true;
   }
 
-  // --- the file, top down
-  // -------------------------------------------------------------------------
+  // --- the file, top down ---
 
   bool read_root(const json::value& value) {
     const json::object* root = object_at(&value, "the file");

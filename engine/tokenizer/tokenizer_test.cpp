@@ -55,8 +55,7 @@ std::string random_text(std::mt19937& random, size_t characters) {
   return text;
 }
 
-// --- properties of ids
-// -------------------------------------------------------------------------------
+// --- properties of ids ---
 
 TEST(Tokenizer, tells_what_each_id_is) {
   GeneratedTokenizer generated;
@@ -110,8 +109,7 @@ TEST(Tokenizer, an_unsupported_pattern_is_named_with_its_place_in_the_file) {
       << tokenizer.error().message;
 }
 
-// --- control tokens and literal ranges
-// -----------------------------------------------------------------
+// --- control tokens and literal ranges ---
 
 TEST(TokenizerRanges, control_text_inside_a_literal_range_stays_ordinary) {
   const std::string text = "<|user|>say <|user|> now";
@@ -193,8 +191,7 @@ TEST(TokenizerRanges, the_switches_are_no_range_and_one_range_over_all) {
   }
 }
 
-// --- round trip
-// ----------------------------------------------------------------------------------------
+// --- round trip ---
 
 TEST(Tokenizer, decoding_gives_the_text_back_and_offsets_tell_where_tokens_begin) {
   std::mt19937 random(13);

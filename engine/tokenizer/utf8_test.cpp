@@ -9,7 +9,7 @@
 namespace yoke::engine {
 namespace {
 
-// --- an independent definition: by code point, not by byte table ---------------------------------
+// --- an independent definition: by code point, not by byte table ---
 
 bool is_scalar(uint32_t c) {
   return c < 0xD800 || (c >= 0xE000 && c <= 0x10FFFF);
