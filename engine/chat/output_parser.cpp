@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "engine/chat/blanks.h"
 #include "engine/chat/call_arguments.h"
-#include "engine/chat/prompt_text.h"
+#include "engine/chat/output_text.h"
 #include "engine/chat/tags.h"
 #include "engine/chat/tool_schema.h"
-#include "engine/json/utf8.h"
 
 namespace yoke::engine {
 namespace {
@@ -17,108 +17,6 @@ constexpr TagSet kCallTags = {Tag::tool_call,   Tag::tool_call_end, Tag::arg_key
 bool is_newline(char c) noexcept {
   return c == '\n' || c == '\r';
 }
-
-/// Bytes of the blanks that `text` begins with.
-size_t leading_blanks(std::string_view text) noexcept {
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t length = utf8_length(text, at);
-    if (length == 0 || !is_python_blank(utf8_decode(text, at, length))) break;
-    at += length;
-  }
-  return at;
-}
-
-std::string stripped(std::string_view text) {
-  PromptText whole;
-  whole.write(text);
-  return whole.stripped().text();
-}
-
-/// Drops one newline, or one newline and one blank line, from the start of a text in pieces.
-class HeadTrim {
- public:
-  void arm() noexcept {
-    newlines_left_ = 2;
-    carriage_return_ = false;
-  }
-  void disarm() noexcept { newlines_left_ = 0; }
-
-  /// What is left of a piece.
-  std::string operator()(std::string_view piece) {
-    size_t at = 0;
-    while (newlines_left_ > 0 && at < piece.size()) {
-      if (piece[at] == '\n') {
-        carriage_return_ = false;
-        --newlines_left_;
-      } else if (piece[at] == '\r' && !carriage_return_) {
-        carriage_return_ = true;  // half a newline, if '\n' follows
-      } else {
-        newlines_left_ = 0;
-        break;
-      }
-      ++at;
-    }
-    std::string rest;
-    if (newlines_left_ == 0) rest = flush();
-    return rest.append(piece.substr(at));
-  }
-
-  /// A carriage return that turned out to stand alone.
-  std::string flush() noexcept {
-    return std::exchange(carriage_return_, false) ? std::string("\r") : std::string();
-  }
-
- private:
-  int newlines_left_ = 0;
-  bool carriage_return_ = false;
-};
-
-/// Joins with the last event where that carries on the same text.
-class EventSink {
- public:
-  explicit EventSink(std::vector<OutputEvent>& events) : events_(events) {}
-
-  void reasoning(std::string_view text) {
-    if (text.empty()) return;
-    if (auto* last = back<ReasoningText>()) {
-      last->text += text;
-    } else {
-      events_.push_back(ReasoningText{std::string(text)});
-    }
-  }
-  void content(std::string_view text) {
-    if (text.empty()) return;
-    if (auto* last = back<ContentText>()) {
-      last->text += text;
-    } else {
-      events_.push_back(ContentText{std::string(text)});
-    }
-  }
-  void arguments(int32_t index, std::string_view json) {
-    if (json.empty()) return;
-    if (auto* last = back<ToolCallArguments>(); last != nullptr && last->index == index) {
-      last->json += json;
-    } else {
-      events_.push_back(ToolCallArguments{index, std::string(json)});
-    }
-  }
-  void begin(int32_t index, std::string name) {
-    events_.push_back(ToolCallBegin{index, std::move(name)});
-  }
-  // In place: with a temporary variant g++ 12 warns at -O2 of a string that is not there.
-  void end(int32_t index) {
-    events_.emplace_back(std::in_place_type<ToolCallEnd>, ToolCallEnd{index});
-  }
-
- private:
-  template <class Event>
-  Event* back() {
-    return events_.empty() ? nullptr : std::get_if<Event>(&events_.back());
-  }
-
-  std::vector<OutputEvent>& events_;
-};
 
 enum class State {
   reasoning,
@@ -353,7 +251,7 @@ void OutputParser::Impl::name_text(std::string_view piece, EventSink& out) {
   name += piece;
   if (leading_blanks(piece) == piece.size()) return;
   const std::string_view begun = std::string_view(name).substr(leading_blanks(name));
-  if (!tools.has_prefix(begun) && tools.find(stripped(name)) == nullptr) reject_call(out);
+  if (!tools.has_prefix(begun) && tools.find(python_strip(name)) == nullptr) reject_call(out);
 }
 
 // --- tags ---------------------------------------------------------------------------------------
@@ -422,7 +320,7 @@ void OutputParser::Impl::name_tag(Tag tag, EventSink& out) {
 
 /// The header of a call whose name is complete; false when no such tool was declared.
 bool OutputParser::Impl::begin_call(EventSink& out) {
-  std::string complete = stripped(name);
+  std::string complete(python_strip(name));
   const ToolSchema* schema = tools.find(complete);
   if (schema == nullptr) return false;
   blanks.clear();
@@ -462,7 +360,7 @@ void OutputParser::Impl::argument_tag(Tag tag, EventSink& out) {
 
 void OutputParser::Impl::begin_value(EventSink& out) {
   std::string json;
-  arguments->begin_value(stripped(key), json);
+  arguments->begin_value(python_strip(key), json);
   out.arguments(calls_begun - 1, json);
   state = State::call_value;
 }
@@ -505,8 +403,7 @@ void OutputParser::Impl::finish_call(bool cut, EventSink& out) {
   if (state == State::call_gap && !cut) close_call(out);
   if (state != State::call_name) return;
   if (!cut && begin_call(out)) return close_call(out);
-  const std::string begun = stripped(name);
-  if (!cut || !(tools.has_prefix(begun))) reject_call(out);
+  if (!cut || !tools.has_prefix(python_strip(name))) reject_call(out);
 }
 
 void OutputParser::Impl::finish_content(EventSink& out) {

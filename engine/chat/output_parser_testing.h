@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "config/check.h"
+#include "engine/chat/blanks.h"
 #include "engine/chat/output_parser.h"
-#include "engine/chat/prompt_text.h"
 #include "engine/chat/tags.h"
 #include "engine/chat/tool_schema.h"
 #include "engine/json/json.h"
@@ -191,11 +191,7 @@ class WholeParser {
     utf8.finish(valid);
     return valid;
   }
-  static std::string strip(const std::string& raw) {
-    PromptText all;
-    all.write(raw);
-    return all.stripped().text();
-  }
+  static std::string strip(const std::string& raw) { return std::string(python_strip(raw)); }
   TagSet content_tags() const {
     TagSet tags;
     if (thinking_) tags = {Tag::think, Tag::think_end};

@@ -2,15 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/json/utf8.h"
+#include "engine/chat/blanks.h"
 
 namespace yoke::engine {
-
-bool is_python_blank(char32_t c) noexcept {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-         c == 0x205F || c == 0x3000;
-}
 
 void PromptText::mark(size_t begin, size_t end) {
   if (begin == end) return;
@@ -44,21 +38,9 @@ PromptText PromptText::slice(size_t begin, size_t end) const {
 }
 
 PromptText PromptText::stripped() const {
-  size_t begin = 0;
-  while (begin < text_.size()) {
-    const size_t length = utf8_length(text_, begin);
-    if (length == 0 || !is_python_blank(utf8_decode(text_, begin, length))) break;
-    begin += length;
-  }
-  size_t end = text_.size();
-  while (end > begin) {
-    size_t last = end - 1;
-    while (last > begin && (static_cast<unsigned char>(text_[last]) & 0xC0) == 0x80) --last;
-    const size_t length = utf8_length(text_, last);
-    if (length == 0 || !is_python_blank(utf8_decode(text_, last, length))) break;
-    end = last;
-  }
-  return slice(begin, end);
+  const std::string_view kept = python_strip(text_);
+  const auto begin = static_cast<size_t>(kept.data() - text_.data());
+  return slice(begin, begin + kept.size());
 }
 
 }  // namespace yoke::engine

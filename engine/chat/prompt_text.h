@@ -38,7 +38,4 @@ class PromptText {
   std::vector<ByteRange> literal_;
 };
 
-/// A character that Python's str.strip() removes: White_Space and U+001C–001F.
-bool is_python_blank(char32_t character) noexcept;
-
 }  // namespace yoke::engine
