@@ -53,9 +53,12 @@ DType dtype_named(std::string_view name) {
 }
 
 bool contains_word(std::string_view words, std::string_view word) {
-  const size_t at = words.find(word);
-  return at != std::string_view::npos && (at == 0 || words[at - 1] == ' ') &&
-         (at + word.size() == words.size() || words[at + word.size()] == ' ');
+  for (size_t begin = 0; begin < words.size();) {
+    const size_t end = std::min(words.find(' ', begin), words.size());
+    if (words.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -134,8 +137,8 @@ ConstTensorView WeightReader::tensor_f32(const std::string& name, Shape shape) {
 
 kernels::LinearWeight WeightReader::linear(const std::string& module, int64_t out, int64_t in) {
   kernels::LinearWeight weight;
-  if (checkpoint_.find(module + ".trellis") != nullptr) {
-    weight.exl3 = exl3(module, out, in);
+  if (const auto group = checkpoint_.find_exl3(module + ".weight")) {
+    weight.exl3 = exl3(module, *group, out, in);
   } else {
     weight.dense = tensor(module + ".weight", {out, in});
   }
@@ -143,16 +146,16 @@ kernels::LinearWeight WeightReader::linear(const std::string& module, int64_t ou
 }
 
 ConstTensorView WeightReader::matrix(const std::string& module, int64_t out, int64_t in) {
-  if (checkpoint_.find(module + ".trellis") == nullptr)
-    return tensor(module + ".weight", {out, in});
+  const std::optional<Exl3Group> group = checkpoint_.find_exl3(module + ".weight");
+  if (!group) return tensor(module + ".weight", {out, in});
   WeightReader packed = scratch_reader();
-  const kernels::Exl3Matrix group = packed.exl3(module, out, in);
+  const kernels::Exl3Matrix matrix = packed.exl3(module, *group, out, in);
   absorb(packed);
   const TensorView dense = allocate(decoded_, {out, in});
   if (idle()) return dense;
   Tensor wide(DType::f32, {out, in});
   kernels::Stream stream(*threads_);
-  kernels::exl3_dense_weight(wide.view(), group, stream);
+  kernels::exl3_dense_weight(wide.view(), matrix, stream);
   for (int64_t i = 0; i < out * in; ++i) kernels::store_float(dense, i, wide.view().as<float>()[i]);
   return dense;
 }
@@ -169,76 +172,36 @@ void WeightReader::absorb(const WeightReader& scratch) {
   if (!idle() && progress_) progress_(file_bytes_, total_);
 }
 
-kernels::Exl3Matrix WeightReader::exl3(const std::string& module, int64_t out, int64_t in) {
-  if (in % 128 != 0 || out % 128 != 0) {
-    fail("EXL3 matrix " + module + ": [" + std::to_string(out) + "," + std::to_string(in) +
-         "] is not made of multiples of 128");
+kernels::Exl3Matrix WeightReader::exl3(const std::string& module, const Exl3Group& group,
+                                       int64_t out, int64_t in) {
+  if (error_) return {};
+  if (group.in != in || group.out != out) {
+    fail("EXL3 matrix " + module + ": want in " + std::to_string(in) + " and out " +
+         std::to_string(out) + ", the file has in " + std::to_string(group.in) + " and out " +
+         std::to_string(group.out));
     return {};
   }
-  const TensorInfo* stored = checkpoint_.find(module + ".trellis");
-  const int64_t words = stored->shape.empty() ? 0 : stored->shape.back();
-  if (words % 16 != 0 || words < 16 || words > 128) {
-    fail("tensor " + module +
-         ".trellis: want a last dimension of 16 to 128 in steps of 16, found " +
-         std::to_string(words));
-    return {};
-  }
-  const TensorInfo* info = find(module + ".trellis", "I16", {in / 16, out / 16, words});
-  if (info == nullptr) return {};
   kernels::Exl3Matrix matrix;
   matrix.in = in;
   matrix.out = out;
-  matrix.bits = static_cast<int>(words / 16);
-  matrix.codebook = exl3_codebook(module);
-  const TensorView trellis = allocate(DType::i16, {in / 16, out / 16, words});
-  read(*info, trellis);
+  matrix.bits = group.bits;
+  matrix.codebook = group.codebook;
+  const TensorView trellis = allocate(DType::i16, {in / 16, out / 16, 16 * group.bits});
+  read(*group.trellis, trellis);
   matrix.trellis = memory_.counting() ? &kCounted : static_cast<const uint16_t*>(trellis.data);
-  matrix.suh = exl3_scales(module + ".suh", module + ".su", in);
-  matrix.svh = exl3_scales(module + ".svh", module + ".sv", out);
+  matrix.suh = scales(*group.in_scales, in);
+  matrix.svh = scales(*group.out_scales, out);
   return matrix;
 }
 
-const kernels::f16* WeightReader::exl3_scales(const std::string& scales, const std::string& signs,
-                                              int64_t count) {
-  const bool packed = checkpoint_.find(scales) == nullptr && checkpoint_.find(signs) != nullptr;
-  const TensorInfo* info = packed ? find(signs, "I16", {count / 16}) : find(scales, "F16", {count});
-  if (info == nullptr) return nullptr;
+const kernels::f16* WeightReader::scales(const TensorInfo& info, int64_t count) {
   const TensorView view = allocate(DType::f16, {count});
-  if (!packed) {
-    read(*info, view);
-  } else {
-    Tensor words(DType::i16, {count / 16});
-    read(*info, words.view());
-    if (!idle())
-      kernels::exl3_unpack_signs(view.as<kernels::f16>(),
-                                 static_cast<const uint16_t*>(words.view().data), count);
-  }
-  return static_cast<const kernels::f16*>(view.data);
-}
-
-kernels::Codebook WeightReader::exl3_codebook(const std::string& module) {
-  struct Marker {
-    const char* suffix;
-    kernels::Codebook codebook;
-    uint32_t multiplier;
-  };
-  constexpr Marker kMarkers[] = {{".mcg", kernels::Codebook::mcg, 0xCBAC1FEDu},
-                                 {".mul1", kernels::Codebook::mul1, 0x83DCD12Du}};
-  kernels::Codebook codebook = kernels::Codebook::threeinst;
-  for (const Marker& marker : kMarkers) {
-    if (checkpoint_.find(module + marker.suffix) == nullptr) continue;
-    if (codebook != kernels::Codebook::threeinst) fail(module + " has both .mcg and .mul1");
-    codebook = marker.codebook;
-    const TensorInfo* info = find(module + marker.suffix, "I32", {});
-    if (info == nullptr) return codebook;
-    Tensor value(DType::i32, {1});
-    read(*info, value.view());
-    const auto found = static_cast<uint32_t>(*value.view().as<int32_t>());
-    if (!idle() && found != marker.multiplier)
-      fail("tensor " + module + marker.suffix + ": want the multiplier " +
-           std::to_string(marker.multiplier) + ", found " + std::to_string(found));
-  }
-  return codebook;
+  file_bytes_ += info.bytes;
+  if (idle()) return nullptr;
+  auto* to = view.as<kernels::f16>();
+  const config::Result<void> done = checkpoint_.read_scales(info, {to, static_cast<size_t>(count)});
+  if (!done.ok()) error_ = done.error();
+  return to;
 }
 
 }  // namespace yoke::engine

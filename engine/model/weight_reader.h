@@ -53,11 +53,9 @@ class WeightReader {
   /// Finds `name` and checks it; null after an error.
   const TensorInfo* find(const std::string& name, std::string_view dtypes, kernels::Shape shape);
   void read(const TensorInfo& info, kernels::TensorView to);
-  kernels::Exl3Matrix exl3(const std::string& module, int64_t out, int64_t in);
-  const kernels::f16* exl3_scales(const std::string& scales, const std::string& signs,
-                                  int64_t count);
-  /// The codebook that `module`'s marker tensor names.
-  kernels::Codebook exl3_codebook(const std::string& module);
+  kernels::Exl3Matrix exl3(const std::string& module, const Exl3Group& group, int64_t out,
+                           int64_t in);
+  const kernels::f16* scales(const TensorInfo& info, int64_t count);
   void fail(std::string message);
 
   const Checkpoint& checkpoint_;

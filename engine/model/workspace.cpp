@@ -81,7 +81,7 @@ Workspace::Workspace(const ModelConfig& c, const ModelOptions& options, const We
   post = make(f32, {rows, c.hc_streams});
   comb = make(f32, {rows, c.hc_streams, c.hc_streams});
   x = make(act, {rows, model_width});
-  y = make(act, {rows, model_width});
+  y = make(f32, {rows, model_width});
   scratch = make(f32, {std::max<int64_t>(1, ScratchNeed(c, options, threads).floats(loaded))});
 
   const int64_t width = c.kda_width();

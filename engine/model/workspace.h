@@ -18,7 +18,7 @@ struct Workspace {
   kernels::Tensor streams;     ///< [R, S, H] act
   kernels::Tensor post, comb;  ///< [R, S], [R, S, S] f32
   kernels::Tensor x;           ///< [R, H] act: input of a sub-layer, before and after its norm
-  kernels::Tensor y;           ///< [R, H] act: its output
+  kernels::Tensor y;           ///< [R, H] f32: its output, rounded when it joins the streams
   kernels::Tensor scratch;     ///< f32, for EXL3 products
 
   // KDA, W = heads · head_dim

@@ -66,13 +66,14 @@ StepSequence SequenceDriver::next(std::span<const int32_t> tokens, int32_t commi
   s.commit = commit < 0 ? static_cast<int32_t>(tokens.size()) : commit;
   s.replay = replay_;
   s.logit_rows = std::move(logit_rows);
-  const size_t end = static_cast<size_t>(s.start_position) + tokens.size();
-  const size_t blocks =
-      (end + static_cast<size_t>(block_tokens_) - 1) / static_cast<size_t>(block_tokens_);
-  s.blocks.assign(blocks_.begin(), blocks_.begin() + static_cast<int64_t>(blocks));
+  s.blocks = blocks(s.start_position + static_cast<int32_t>(tokens.size()));
   committed_ = s.start_position + s.commit;
   replay_ = 0;
   return s;
+}
+
+std::vector<int32_t> SequenceDriver::blocks(int32_t tokens) const {
+  return {blocks_.begin(), blocks_.begin() + (tokens + block_tokens_ - 1) / block_tokens_};
 }
 
 void SequenceDriver::keep(int32_t kept) {

@@ -43,6 +43,8 @@ class SequenceDriver {
   void keep(int32_t kept);
   /// Position of the next row.
   int32_t position() const { return committed_ + replay_; }
+  /// Physical blocks that cover `tokens` positions.
+  std::vector<int32_t> blocks(int32_t tokens) const;
   void restart() { *this = SequenceDriver(slot_, blocks_, block_tokens_); }
 
  private:
