@@ -198,6 +198,7 @@ void Connection::release_body() {
 void Connection::send_response(const RequestHead& head, Response response) {
   keep_open_ = keep_open_ && head.keep_alive && !response.close && !shared_->closing.load();
   lingers_ = !keep_open_;
+  answered_ = true;
   if (shared_->application.decorate) shared_->application.decorate(head, response.headers);
   ResponseHead out;
   out.status = response.status;
@@ -250,7 +251,9 @@ asio::awaitable<bool> Connection::read_head(std::shared_ptr<Connection> self) {
     }
     if (begun && self->feed() != RequestReader::State::header) break;
     if (self->eof_ || self->write_failed_ || self->aborted_) co_return false;
-    if (!begun && (!self->keep_open_ || self->shared_->closing.load())) co_return false;
+    // A fresh connection gets one answer even while the server ends: that it does.
+    const bool over = !self->keep_open_ || (self->answered_ && self->shared_->closing.load());
+    if (!begun && over) co_return false;
     if (Clock::now() >= deadline) {
       if (begun) {
         self->prepare_head(self->reader_.head());
@@ -425,6 +428,7 @@ void Exchange::begin_stream(std::string_view content_type, Headers headers) {
   YOKE_CHECK(state_ == State::open, "a request is answered once");
   state_ = State::streaming;
   status_ = 200;
+  connection_->answered_ = true;
   const RequestHead& head = request_.head;
   HttpShared& shared = *connection_->shared_;
   chunked_ = head.version == 11;

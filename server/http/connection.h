@@ -117,7 +117,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   size_t body_bytes_ = 0;  // charged to shared_->buffered_bytes
   bool keep_open_ = true;
-  bool lingers_ = false;  // an answer was sent that ends the connection
+  bool lingers_ = false;   // an answer was sent that ends the connection
+  bool answered_ = false;  // at least one request
   bool aborted_ = false;
   std::atomic<bool> idle_{false};
   config::TimePoint request_began_{};
