@@ -64,9 +64,15 @@ void Connection::pulse() {
   if (waiting_) timer_.cancel();
 }
 
+std::optional<TimePoint> Connection::idle_since() const noexcept {
+  const config::Duration::rep ticks = idle_since_.load();
+  if (ticks == kBusy) return std::nullopt;
+  return TimePoint(config::Duration(ticks));
+}
+
 void Connection::close_if_idle() {
   asio::post(executor_, [self = shared_from_this()] {
-    if (!self->idle_.load()) return;
+    if (!self->idle_since()) return;
     self->keep_open_ = false;
     self->pulse();
   });
@@ -238,14 +244,14 @@ void Connection::prepare_head(RequestHead& head) {
 /// False: no request came (closed, silent, or refused and answered).
 asio::awaitable<bool> Connection::read_head(std::shared_ptr<Connection> self) {
   const HttpOptions& options = self->shared_->options;
-  self->idle_ = true;
+  self->idle_since_ = Clock::now().time_since_epoch().count();
   TimePoint deadline = Clock::now() + options.idle_timeout;
   self->arm_read();
   bool begun = false;
   while (true) {
     if (!begun && !self->in_.empty()) {
       begun = true;
-      self->idle_ = false;
+      self->idle_since_ = kBusy;
       self->request_began_ = Clock::now();
       deadline = self->request_began_ + options.header_timeout;
     }
@@ -377,7 +383,7 @@ asio::awaitable<void> Connection::run(std::shared_ptr<Connection> self) {
     if (self->write_failed_ || self->aborted_) break;
   }
   self->release_body();
-  self->idle_ = false;
+  self->idle_since_ = kBusy;
   co_await flush(self);
   if (self->lingers_ && !self->eof_ && !self->write_failed_) co_await linger(self);
   error_code ignored;

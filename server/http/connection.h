@@ -59,7 +59,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close_if_idle();
   /// Exchange::aborted() turns true; an idle connection closes.
   void abort();
-  bool idle() const noexcept { return idle_.load(); }
+  /// Since when it has waited for a request; nothing while it has one.
+  std::optional<config::TimePoint> idle_since() const noexcept;
 
  private:
   friend class Exchange;
@@ -120,7 +121,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool lingers_ = false;   // an answer was sent that ends the connection
   bool answered_ = false;  // at least one request
   bool aborted_ = false;
-  std::atomic<bool> idle_{false};
+  static constexpr config::Duration::rep kBusy = 0;
+  std::atomic<config::Duration::rep> idle_since_{kBusy};  // ticks of the clock
   config::TimePoint request_began_{};
 };
 

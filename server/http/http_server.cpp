@@ -75,8 +75,10 @@ void HttpServer::accept() {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
-    if (connections_.size() >= shared_->options.max_connections) {
-      close_one_idle();
+    // One above the limit may wait for an idle one to go: until somebody needs the place, idle
+    // connections are worth keeping.
+    if (connections_.size() > shared_->options.max_connections) {
+      close_longest_idle();
       retry_accept();  // or earlier, when one closes
       return;
     }
@@ -98,7 +100,7 @@ void HttpServer::on_accept(const error_code& error, tcp::socket socket) {
   if (stopped_) return;
   // Out of descriptors, most likely: without a pause the loop would spin.
   log_->warn("http.accept_failed what={}", error.message());
-  close_one_idle();
+  close_longest_idle();
   retry_accept();
 }
 
@@ -133,20 +135,25 @@ void HttpServer::add(tcp::socket socket) {
 
 void HttpServer::remove(Connection* connection) {
   const std::lock_guard lock(mutex_);
-  const bool was_full = connections_.size() >= shared_->options.max_connections;
+  const bool was_full = connections_.size() > shared_->options.max_connections;
   connections_.erase(connection);
   if (was_full) asio::post(acceptor_.get_executor(), [this] { accept(); });
   changed_.notify_all();
 }
 
 /// With mutex_ held.
-void HttpServer::close_one_idle() {
+void HttpServer::close_longest_idle() {
+  std::shared_ptr<Connection> longest;
+  std::optional<config::TimePoint> since;
   for (const auto& [raw, weak] : connections_) {
     const auto connection = weak.lock();
-    if (connection == nullptr || !connection->idle()) continue;
-    connection->close_if_idle();
-    return;
+    if (connection == nullptr) continue;
+    const auto idle = connection->idle_since();
+    if (!idle || (since && *since <= *idle)) continue;
+    longest = connection;
+    since = idle;
   }
+  if (longest != nullptr) longest->close_if_idle();
 }
 
 size_t HttpServer::connections() const {

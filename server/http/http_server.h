@@ -52,7 +52,7 @@ class HttpServer {
   void on_accept(const boost::system::error_code& error, asio::ip::tcp::socket socket);
   void add(asio::ip::tcp::socket socket);
   void remove(Connection* connection);
-  void close_one_idle();
+  void close_longest_idle();
   void retry_accept();
 
   asio::io_context& io_;

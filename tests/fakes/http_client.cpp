@@ -75,10 +75,6 @@ void HttpClient::finish_sending() {
   ::shutdown(fd_, SHUT_WR);
 }
 
-void HttpClient::set_receive_buffer(int bytes) {
-  ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-}
-
 bool HttpClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
     pollfd poll_fd{fd_, POLLOUT, 0};

@@ -50,8 +50,7 @@ class HttpClient {
   bool is_open();
   void finish_sending();  ///< half-close
   void close();
-  void reset();                        ///< RST instead of FIN
-  void set_receive_buffer(int bytes);  ///< a slow reader
+  void reset();  ///< RST instead of FIN
 
  private:
   bool fill();

@@ -356,6 +356,22 @@ TEST(HttpLimits, what_is_not_http_is_400_and_closes) {
   }
 }
 
+TEST(HttpLimits, longest_idle_connection_makes_room_for_a_new_one) {
+  config::Config config = test_config();
+  config.server.max_connections = 2;
+  YesServer server(config);
+  HttpClient first(server.port());
+  first.request("GET", "/health");
+  EXPECT_EQ(first.read_reply().status, 200);
+  HttpClient second(server.port());
+  second.request("GET", "/health");
+  EXPECT_EQ(second.read_reply().status, 200);
+  EXPECT_EQ(content_of(server.chat(chat_body())), "yes");
+  EXPECT_TRUE(first.wait_for_end());
+  second.request("GET", "/health");
+  EXPECT_EQ(second.read_reply().status, 200) << "nobody needed its place";
+}
+
 TEST(HttpLimits, bodies_share_one_budget) {
   config::Config config = test_config();
   config.server.max_body_mib = 1;

@@ -198,13 +198,40 @@ TEST(Overload, requests_wait_only_as_long_as_the_queue_allows) {
   EXPECT_EQ(server.engine.cancelled(), 2u);
 }
 
+TEST(Overload, slow_reader_keeps_its_tokens_in_the_mailbox_and_loses_none) {
+  TestServer server;
+  server.engine.hold_all();
+  HttpClient slow(server.port());
+  slow.request("POST", "/v1/chat/completions", chat_body(R"(,"stream":true)"));
+  const RequestId id = server.engine.wait_for_request(0);
+  server.engine.emit(id, ids_of("r</think>"));
+  std::string expected;
+  // Pages differ: equal ones would be held back as a repetition.
+  const auto emit_page = [&](int i) {
+    server.engine.emit(id, ids_of(page_text(i)));
+    expected += page_text(i);
+  };
+  // Until the server says that it waits for the reader.
+  const auto stalled = [&] {
+    return ask(server.port(), "GET", "/metrics").body.find("yoke_slow_reader_stalls_total 1") !=
+           std::string::npos;
+  };
+  int pages = 0;
+  while (pages < 2000 && !stalled()) emit_page(pages++);
+  ASSERT_TRUE(stalled());
+  for (int i = 0; i < 50; ++i) emit_page(pages++);
+  EXPECT_EQ(ask(server.port(), "GET", "/health").status, 200) << "others are not disturbed";
+  server.engine.emit(id, ids_of("", true));
+  server.engine.finish(id);
+  EXPECT_EQ(StreamRules::check(slow.read_reply().body).content, expected);
+}
+
 TEST(Overload, reader_that_takes_nothing_is_cancelled) {
   config::Config config = test_config();
   config.server.write_timeout = std::chrono::milliseconds(200);
   TestServer server(config);
   server.engine.hold_all();
   HttpClient stuck(server.port());
-  stuck.set_receive_buffer(4096);
   stuck.request("POST", "/v1/chat/completions", chat_body(R"(,"stream":true)"));
   const RequestId id = server.engine.wait_for_request(0);
   server.engine.emit(id, ids_of("r</think>"));
