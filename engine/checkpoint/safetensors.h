@@ -37,9 +37,10 @@ std::string shape_text(std::span<const int64_t> shape);
 /// file order; their ranges lie in the file and touch each other without overlap or holes, as the
 /// format demands. Errors name tensor and file: overlapping or out-of-range offsets, size that
 /// contradicts shape and dtype, duplicate names, non-UTF-8, wrong kinds.
-config::Result<std::vector<TensorInfo>> parse_safetensors_header(std::string_view header,
-                                                                 uint64_t file_size,
-                                                                 std::string_view file_name);
+/// `metadata`, when given, receives `__metadata__`.
+config::Result<std::vector<TensorInfo>> parse_safetensors_header(
+    std::string_view header, uint64_t file_size, std::string_view file_name,
+    std::unordered_map<std::string, std::string>* metadata = nullptr);
 
 /// The JSON text of the file's header, its length checked before anything is allocated.
 config::Result<std::string> read_header_text(const File& file);
