@@ -82,7 +82,7 @@ void Forward::layer(int32_t index, const LayerWeights& w) {
 
   mhc_coefficients(x, post, comb, streams, w.mlp_hc, stream_);
   norm(x, x, w.post_attention_norm);
-  mlp(w);
+  mlp(index, w);
   mhc_mix(streams, rows(ws_.y), post, comb, stream_);
 }
 
@@ -106,7 +106,7 @@ void Forward::mtp(int32_t bucket, int32_t logit_bucket) {
   residual_add(running, rows(ws_.y), stream_);
 
   norm(x, running, w.layer.post_attention_norm);
-  mlp(w.layer);
+  mlp(c_.num_layers, w.layer);
   residual_add(running, rows(ws_.y), stream_);
 
   norm(running, running, w.output_norm);
@@ -194,11 +194,11 @@ void Forward::select_tokens(int32_t index, const DsaWeights& w) {
   }
 }
 
-void Forward::mlp(const LayerWeights& w) {
+void Forward::mlp(int32_t index, const LayerWeights& w) {
   if (const auto* dense = std::get_if<MlpWeights>(&w.mlp)) {
     swiglu_mlp(rows(ws_.y), *dense);
   } else {
-    moe(std::get<MoeWeights>(w.mlp));
+    moe(index, std::get<MoeWeights>(w.mlp));
   }
 }
 
@@ -211,7 +211,7 @@ void Forward::swiglu_mlp(TensorView y, const MlpWeights& w) {
   linear(y, gate, w.down);
 }
 
-void Forward::moe(const MoeWeights& w) {
+void Forward::moe(int32_t index, const MoeWeights& w) {
   const TensorView x = rows(ws_.x);
   const TensorView ids = rows(ws_.ids);
   const int32_t choices = c_.experts_per_token;
@@ -225,6 +225,9 @@ void Forward::moe(const MoeWeights& w) {
   linear(rows(ws_.router), x, w.router);
   moe_route(ids, rows(ws_.weights), rows(ws_.router), w.bias,
             {c_.norm_topk_prob, c_.routed_scaling_factor}, step_rows().slot, stream_);
+  if (routing_hook_) {
+    routing_hook_({index, buffers_.rows(), rows(ws_.router), w.bias, ids, rows(ws_.weights)});
+  }
   moe_segments(ws_.offsets.view(), items, ids, stream_);
   grouped_linear(gate, x, choices, ws_.offsets.view(), items, w.gate, scratch, stream_);
   grouped_linear(up, x, choices, ws_.offsets.view(), items, w.up, scratch, stream_);

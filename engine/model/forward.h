@@ -24,6 +24,14 @@ struct Selection {
   kernels::TensorView selected, count;
 };
 
+/// One layer's router choice, after it was made and before it is used.
+struct Routing {
+  int32_t layer = 0;
+  int32_t rows = 0;                       ///< without padding
+  kernels::ConstTensorView logits, bias;  ///< as kernels/moe_route takes them
+  kernels::TensorView ids, weights;
+};
+
 /// Borrows everything. Thread: the engine thread.
 class Forward {
  public:
@@ -41,6 +49,9 @@ class Forward {
   /// Lets a test look at, or force, what each layer attends to (design.md 5). Not while recording.
   using SelectionHook = std::function<void(const Selection&)>;
   void set_selection_hook(SelectionHook hook) { selection_hook_ = std::move(hook); }
+  /// The same for the experts that each layer takes.
+  using RoutingHook = std::function<void(const Routing&)>;
+  void set_routing_hook(RoutingHook hook) { routing_hook_ = std::move(hook); }
 
  private:
   void layer(int32_t index, const LayerWeights& w);
@@ -51,9 +62,9 @@ class Forward {
                 ConvCache& cache);
   void dsa(int32_t index, const DsaWeights& w);
   void select_tokens(int32_t index, const DsaWeights& w);
-  void mlp(const LayerWeights& w);
+  void mlp(int32_t index, const LayerWeights& w);
   void swiglu_mlp(kernels::TensorView y, const MlpWeights& w);
-  void moe(const MoeWeights& w);
+  void moe(int32_t index, const MoeWeights& w);
   void head(kernels::Tensor& hidden, int32_t logit_bucket);
 
   void linear(kernels::TensorView y, kernels::ConstTensorView x, const kernels::LinearWeight& w);
@@ -71,6 +82,7 @@ class Forward {
   kernels::Stream& stream_;
   Model::Trace trace_;
   SelectionHook selection_hook_;
+  RoutingHook routing_hook_;
   int32_t bucket_ = 0;  // of the pass that is being issued
 };
 
