@@ -39,25 +39,6 @@ std::string at_index(std::string_view path, size_t i) {
   return std::string(path) + "[" + std::to_string(i) + "]";
 }
 
-std::string_view kind_of(const Json* value) noexcept {
-  if (value == nullptr) return "nothing";
-  switch (value->kind()) {
-    case Json::Kind::null:
-      return "null";
-    case Json::Kind::boolean:
-      return "a boolean";
-    case Json::Kind::number:
-      return "a number";
-    case Json::Kind::string:
-      return "a string";
-    case Json::Kind::array:
-      return "an array";
-    case Json::Kind::object:
-      return "an object";
-  }
-  return "nothing";
-}
-
 /// What the template writes for a content part that is no text; empty for unknown parts.
 std::string_view media_placeholder(std::string_view type) noexcept {
   if (type == "image" || type == "image_url") {
@@ -141,7 +122,7 @@ class Renderer {
   }
   bool want(std::string_view path, std::string_view wanted, const Json* found) {
     return fail(ErrorKind::invalid_input, std::string(path) + ": want " + std::string(wanted) +
-                                              ", found " + std::string(kind_of(found)));
+                                              ", found " + std::string(found == nullptr ? "nothing" : kind_name(*found)));
   }
   bool fits() {
     if (out_.size() <= input_.max_text_bytes) return true;

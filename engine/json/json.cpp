@@ -244,4 +244,22 @@ bool operator==(const Json& a, const Json& b) {
   return a.value_ == b.value_;
 }
 
+std::string_view kind_name(const Json& value) noexcept {
+  switch (value.kind()) {
+    case Json::Kind::null:
+      return "null";
+    case Json::Kind::boolean:
+      return "a boolean";
+    case Json::Kind::number:
+      return "a number";
+    case Json::Kind::string:
+      return "a string";
+    case Json::Kind::array:
+      return "an array";
+    case Json::Kind::object:
+      return "an object";
+  }
+  return "nothing";
+}
+
 }  // namespace yoke::engine

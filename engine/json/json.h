@@ -86,6 +86,9 @@ class Json {
   Value value_;
 };
 
+/// For messages: "a string", "null", …
+std::string_view kind_name(const Json& value) noexcept;
+
 /// What recursion over a tree may rely on, whatever a caller asks for.
 inline constexpr int kJsonDepthCeiling = 1024;
 

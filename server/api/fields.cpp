@@ -19,24 +19,6 @@ void Problem::report(ApiCode code, std::string message, std::string param) {
   error_ = ApiError{code, std::move(message), std::move(param)};
 }
 
-std::string_view kind_name(const Json& value) noexcept {
-  switch (value.kind()) {
-    case Json::Kind::null:
-      return "null";
-    case Json::Kind::boolean:
-      return "a boolean";
-    case Json::Kind::number:
-      return "a number";
-    case Json::Kind::string:
-      return "a string";
-    case Json::Kind::array:
-      return "an array";
-    case Json::Kind::object:
-      return "an object";
-  }
-  return "nothing";
-}
-
 Fields::Fields(const Json& object, std::string path, Problem& problem)
     : path_(std::move(path)), problem_(problem) {
   const Json::Object& members = object.members();

@@ -27,9 +27,6 @@ class Problem {
   std::optional<ApiError> error_;
 };
 
-/// "a string", "null", …
-std::string_view kind_name(const Json& value) noexcept;
-
 class Fields {
  public:
   /// `object` must be an object and outlive this. `path` is put before keys in `param`:
