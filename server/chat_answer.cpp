@@ -91,6 +91,12 @@ ChatAnswer::ChatAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ChatS
       pacer_(service_->api.stream_interval, kLongestHold),
       mailbox_(std::make_shared<engine::Mailbox>()) {}
 
+ChatAnswer::~ChatAnswer() {
+  // The engine may keep the mailbox for longer than the connection's executor lives. After a
+  // cancellation it tells observe_cancel(), which needs neither.
+  if (!cancelled_) mailbox_->set_notify({});
+}
+
 // --- admission
 // -------------------------------------------------------------------------------------
 

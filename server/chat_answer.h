@@ -19,6 +19,9 @@ class ChatAnswer {
  public:
   ChatAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ChatService> service,
              std::shared_ptr<const ServedModel> model, PreparedChat chat, std::string key_label);
+  ~ChatAnswer();
+  ChatAnswer(const ChatAnswer&) = delete;
+  ChatAnswer& operator=(const ChatAnswer&) = delete;
 
   /// Hands the request to the engine and, for a stream, sends the head. The error says why not;
   /// nothing was sent then.
