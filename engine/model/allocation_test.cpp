@@ -57,7 +57,7 @@ TEST(Allocation, steps_allocate_nothing_once_warm) {
   const ScheduleShape shape{.sequences = 3, .length = 40, .max_chunk = 16};
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     RandomCheckpoint what;
-    what.config = wide_config();
+    what.config = exl3_config();
     what.bits = exl3_everything();
     kernels::ThreadPool threads(2);
     const std::unique_ptr<LoadedModel> model =

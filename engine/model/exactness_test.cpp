@@ -28,8 +28,8 @@ std::vector<Kind> kinds() {
   const auto dense = [](const ExpectedTensor&) { return 0; };
   return {{"tiny_fp32", tiny_config(), dense, Precision::fp32},
           {"tiny_bf16", tiny_config(), dense, Precision::bf16},
-          {"wide_exl3_fp32", wide_config(), exl3_everything(), Precision::fp32},
-          {"wide_exl3_bf16", wide_config(), exl3_experts(4), Precision::bf16}};
+          {"exl3_fp32", exl3_config(), exl3_everything(), Precision::fp32},
+          {"exl3_bf16", exl3_config(), exl3_experts(4), Precision::bf16}};
 }
 
 class Exactness : public ::testing::TestWithParam<Kind> {

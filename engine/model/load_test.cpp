@@ -128,7 +128,7 @@ TEST_F(Load, exl3_groups_of_every_kind_equal_their_decoded_matrices) {
       const TempFolder packed;
       const TempFolder decoded;
       RandomCheckpoint what;
-      what.config = wide_config();
+      what.config = exl3_config();
       what.bits = exl3_everything();
       what.codebook = codebook;
       what.packed_signs = packed_signs;
@@ -180,7 +180,7 @@ TEST_F(Load, the_mtp_layer_is_left_out_on_request) {
 TEST_F(Load, progress_ends_at_the_total) {
   const TempFolder folder;
   RandomCheckpoint what;
-  what.config = wide_config();
+  what.config = exl3_config();
   what.bits = exl3_everything();
   write_random_checkpoint(folder.path(), what);
   auto checkpoint = Checkpoint::open(folder.path());
@@ -202,7 +202,7 @@ TEST_F(Load, the_memory_plan_is_what_a_model_then_holds) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const TempFolder folder;
     RandomCheckpoint what;
-    what.config = wide_config();
+    what.config = exl3_config();
     what.bits = exl3_everything();
     write_random_checkpoint(folder.path(), what);
     auto checkpoint = Checkpoint::open(folder.path());
@@ -269,7 +269,7 @@ TEST_F(Load, a_damaged_folder_is_refused_with_its_first_problem) {
 }
 
 TEST(RandomCheckpoint, its_config_reads_back_as_it_was) {
-  for (const ModelConfig& c : {tiny_config(), wide_config()}) {
+  for (const ModelConfig& c : {tiny_config(), exl3_config()}) {
     const auto read = parse_model_config(config_json(c), "config.json");
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(read->num_layers, c.num_layers);

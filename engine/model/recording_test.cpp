@@ -52,7 +52,7 @@ class Recording : public ::testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
     RandomCheckpoint what;
-    what.config = wide_config();
+    what.config = exl3_config();
     what.bits = exl3_experts(3);
     direct_ = load_random_model(what, options_for(shape_, GetParam()), threads_);
     replayed_ = load_random_model(what, options_for(shape_, GetParam()), threads_);

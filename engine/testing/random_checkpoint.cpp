@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -18,11 +20,18 @@ using kernels::testing::Random;
 
 namespace {
 
+/// One tensor of the file: sizes first, values when its turn to be written comes.
 struct FileTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
-  std::vector<std::byte> data;
+  std::function<void(std::span<std::byte> data, Random& random)> fill;
+
+  size_t bytes() const {
+    size_t n = dtype == "F32" || dtype == "I32" ? 4 : 2;
+    for (const int64_t side : shape) n *= static_cast<size_t>(side);
+    return n;
+  }
 };
 
 /// Distribution of a tensor's values: `offset` + `spread` · (normal or uniform in ±1).
@@ -59,25 +68,45 @@ bool always_f32(std::string_view name) {
 }
 
 template <class T>
-void put(std::vector<std::byte>& data, T value) {
-  const size_t at = data.size();
-  data.resize(at + sizeof value);
-  std::memcpy(data.data() + at, &value, sizeof value);
+void put(std::span<std::byte> data, uint64_t index, T value) {
+  std::memcpy(data.data() + index * sizeof value, &value, sizeof value);
 }
 
-void put_float(std::vector<std::byte>& data, std::string_view dtype, float value) {
+/// Near enough to a normal value of deviation 1, from one word: a sum of four 16-bit uniforms.
+double quick_normal(Random& random) {
+  const uint64_t bits = random.bits();
+  const uint64_t sum =
+      (bits & 0xFFFF) + (bits >> 16 & 0xFFFF) + (bits >> 32 & 0xFFFF) + (bits >> 48);
+  return (static_cast<double>(sum) * 0x1p-16 - 2.0) * 1.7320508075688772;
+}
+
+/// Calls value() for each element in order.
+template <class Value>
+void fill_floats(std::span<std::byte> data, std::string_view dtype, Value&& value) {
+  const uint64_t count = data.size() / (dtype == "F32" ? 4 : 2);
+  const auto fill = [&](auto convert) {
+    for (uint64_t i = 0; i < count; ++i) put(data, i, convert(static_cast<float>(value())));
+  };
   if (dtype == "BF16") {
-    put(data, kernels::to_bf16(value).bits);
+    fill([](float x) { return kernels::to_bf16(x).bits; });
   } else if (dtype == "F16") {
-    put(data, kernels::to_f16(value).bits);
+    fill([](float x) { return kernels::to_f16(x).bits; });
   } else {
-    put(data, value);
+    fill([](float x) { return x; });
   }
 }
 
-class Writer {
+void fill_words(std::span<std::byte> data, Random& random) {
+  uint64_t bits = 0;
+  for (uint64_t i = 0; i < data.size() / 2; ++i) {
+    bits = i % 4 == 0 ? random.bits() : bits >> 16;
+    put(data, i, static_cast<uint16_t>(bits));
+  }
+}
+
+class Describer {
  public:
-  explicit Writer(const RandomCheckpoint& what) : what_(what), random_(what.seed) {}
+  explicit Describer(const RandomCheckpoint& what) : what_(what) {}
 
   std::vector<FileTensor> tensors() {
     const auto add = [&](const ExpectedTensor& t) {
@@ -95,18 +124,18 @@ class Writer {
 
  private:
   void dense(const ExpectedTensor& t) {
-    FileTensor out{t.name,
-                   always_f32(t.name) ? "F32" : what_.dense_dtype,
-                   {t.shape().begin(), t.shape().end()},
-                   {}};
-    const Values v = values_of(t);
-    for (uint64_t i = 0; i < t.elements(); ++i) {
-      const double unit = v.uniform ? random_.uniform(-1, 1) : random_.normal();
-      double value = v.offset + v.spread * unit;
-      if (v.logarithm) value = kernels::log64(value);
-      put_float(out.data, out.dtype, static_cast<float>(value));
-    }
-    tensors_.push_back(std::move(out));
+    const std::string dtype = always_f32(t.name) ? "F32" : what_.dense_dtype;
+    tensors_.push_back({t.name,
+                        dtype,
+                        {t.shape().begin(), t.shape().end()},
+                        [v = values_of(t), dtype](std::span<std::byte> data, Random& random) {
+                          fill_floats(data, dtype, [&] {
+                            const double unit =
+                                v.uniform ? random.uniform(-1, 1) : quick_normal(random);
+                            const double value = v.offset + v.spread * unit;
+                            return v.logarithm ? kernels::log64(value) : value;
+                          });
+                        }});
   }
 
   /// Any words are a valid trellis, and its values deviate by 1.24 (spec/exl3.md 4).
@@ -116,52 +145,48 @@ class Writer {
     if (rows % 128 != 0 || columns % 128 != 0)
       throw std::runtime_error(t.name + ": sides are no multiples of 128, EXL3 cannot hold it");
     const std::string stem = t.name.substr(0, t.name.size() - std::strlen("weight"));
-    FileTensor trellis{stem + "trellis", "I16", {columns / 16, rows / 16, 16 * bits}, {}};
-    for (int64_t i = 0; i < rows * columns * bits / 16; ++i)
-      put(trellis.data, static_cast<uint16_t>(random_.bits()));
-    tensors_.push_back(std::move(trellis));
+    tensors_.push_back({stem + "trellis", "I16", {columns / 16, rows / 16, 16 * bits}, fill_words});
 
     const double deviation = t.tensor_class == TensorClass::embedding
                                  ? 1.0
                                  : 1.5 / std::sqrt(static_cast<double>(columns));
     scales(stem + "suh", columns, deviation / 1.24);
     if (what_.packed_signs) {
-      FileTensor signs{stem + "sv", "I16", {rows / 16}, {}};
-      for (int64_t i = 0; i < rows / 16; ++i)
-        put(signs.data, static_cast<uint16_t>(random_.bits()));
-      tensors_.push_back(std::move(signs));
+      tensors_.push_back({stem + "sv", "I16", {rows / 16}, fill_words});
     } else {
       scales(stem + "svh", rows, 1.0);
     }
     if (what_.codebook == kernels::Codebook::threeinst) return;
     const bool mcg = what_.codebook == kernels::Codebook::mcg;
-    FileTensor marker{stem + (mcg ? "mcg" : "mul1"), "I32", {}, {}};
-    put(marker.data, mcg ? 0xCBAC1FEDu : 0x83DCD12Du);
-    tensors_.push_back(std::move(marker));
+    tensors_.push_back(
+        {stem + (mcg ? "mcg" : "mul1"), "I32", {}, [mcg](std::span<std::byte> data, Random&) {
+           put(data, 0, mcg ? 0xCBAC1FEDu : 0x83DCD12Du);
+         }});
   }
 
   void scales(const std::string& name, int64_t count, double size) {
-    FileTensor out{name, "F16", {count}, {}};
-    for (int64_t i = 0; i < count; ++i) {
-      const double sign = random_.below(2) == 0 ? 1.0 : -1.0;
-      put_float(out.data, "F16", static_cast<float>(sign * size * random_.uniform(0.5, 1.5)));
-    }
-    tensors_.push_back(std::move(out));
+    tensors_.push_back({name, "F16", {count}, [size](std::span<std::byte> data, Random& random) {
+                          fill_floats(data, "F16", [&] {
+                            const double sign = random.below(2) == 0 ? 1.0 : -1.0;
+                            return sign * size * random.uniform(0.5, 1.5);
+                          });
+                        }});
   }
 
   const RandomCheckpoint& what_;
-  Random random_;
   std::vector<FileTensor> tensors_;
 };
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<FileTensor>& tensors) {
+/// One tensor in memory at a time.
+void write_safetensors(const std::filesystem::path& path, const std::vector<FileTensor>& tensors,
+                       uint64_t seed) {
   boost::json::object header;
   uint64_t position = 0;
   for (const FileTensor& t : tensors) {
     header[t.name] = {{"dtype", t.dtype},
                       {"shape", boost::json::array(t.shape.begin(), t.shape.end())},
-                      {"data_offsets", {position, position + t.data.size()}}};
-    position += t.data.size();
+                      {"data_offsets", {position, position + t.bytes()}}};
+    position += t.bytes();
   }
   std::string text = boost::json::serialize(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -169,9 +194,14 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<File
   const uint64_t length = text.size();
   out.write(reinterpret_cast<const char*>(&length), sizeof length);
   out << text;
-  for (const FileTensor& t : tensors)
-    out.write(reinterpret_cast<const char*>(t.data.data()),
-              static_cast<std::streamsize>(t.data.size()));
+  Random random(seed);
+  std::vector<std::byte> data;
+  for (const FileTensor& t : tensors) {
+    data.resize(t.bytes());
+    t.fill(data, random);
+    out.write(reinterpret_cast<const char*>(data.data()),
+              static_cast<std::streamsize>(data.size()));
+  }
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
@@ -215,7 +245,7 @@ ModelConfig tiny_config() {
   return c;
 }
 
-ModelConfig wide_config() {
+ModelConfig exl3_config() {
   ModelConfig c = tiny_config();
   c.num_layers = 4;
   c.hidden_size = 256;
@@ -233,6 +263,51 @@ ModelConfig wide_config() {
   c.index_heads = 2;
   c.index_head_dim = 128;
   c.moe_intermediate_size = 256;
+  return c;
+}
+
+RandomCheckpoint wide_checkpoint(const WideShape& shape) {
+  RandomCheckpoint what;
+  what.config = wide_config();
+  ModelConfig& c = what.config;
+  c.num_layers = shape.layers;
+  c.vocab_size = shape.vocab_size;
+  c.attention.resize(static_cast<size_t>(shape.layers));
+  c.mlp.assign(c.attention.size(), MlpKind::sparse);
+  for (size_t i = 0; i < c.attention.size(); ++i)
+    c.attention[i] = i % 4 == 3 ? AttentionKind::dsa : AttentionKind::kda;
+  c.index_topk = shape.index_topk;
+  c.num_experts = shape.experts;
+  c.num_mtp_layers = shape.with_mtp ? 1 : 0;
+  what.bits = exl3_experts(shape.expert_bits);
+  return what;
+}
+
+ModelConfig wide_config() {
+  constexpr AttentionKind kda = AttentionKind::kda;
+  constexpr AttentionKind dsa = AttentionKind::dsa;
+  ModelConfig c = tiny_config();
+  c.num_layers = 8;
+  c.hidden_size = 1024;
+  c.vocab_size = 32768;
+  c.max_positions = 131072;
+  c.attention = {kda, kda, kda, dsa, kda, kda, kda, dsa};
+  c.mlp.assign(8, MlpKind::sparse);
+  c.intermediate_size = 2048;  // no layer has a dense MLP
+  c.kda_heads = 16;
+  c.kda_head_dim = 64;
+  c.num_heads = 16;
+  c.q_lora_rank = 512;
+  c.kv_lora_rank = 256;
+  c.qk_head_dim = 64;
+  c.v_head_dim = 64;
+  c.index_topk = 256;
+  c.index_heads = 8;
+  c.index_head_dim = 64;
+  c.num_experts = 64;
+  c.experts_per_token = 6;
+  c.moe_intermediate_size = 512;
+  c.swiglu_limit = 10.0f;
   return c;
 }
 
@@ -317,7 +392,7 @@ std::string config_json(const ModelConfig& c) {
 }
 
 void write_random_checkpoint(const std::filesystem::path& folder, const RandomCheckpoint& what) {
-  write_safetensors(folder / "model.safetensors", Writer(what).tensors());
+  write_safetensors(folder / "model.safetensors", Describer(what).tensors(), what.seed);
   std::ofstream config(folder / "config.json", std::ios::binary);
   config << config_json(what.config);
   if (!config.flush()) throw std::runtime_error("cannot write a config.json in " + folder.string());

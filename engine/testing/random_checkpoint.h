@@ -32,7 +32,26 @@ struct RandomCheckpoint {
 ModelConfig tiny_config();
 /// 4 layers (KDA, DSA, KDA, DSA), hidden 256, experts of 256: every quantisable matrix has sides
 /// that are multiples of 128, those that ranks split even of 256.
+ModelConfig exl3_config();
+/// The model that stands for the released one in size-dependent behaviour: hidden 1024, 8 layers
+/// with DSA in 3 and 7 and KDA elsewhere, 16 heads of 64 in both, 64 experts (6 per token) of 512
+/// in every layer, vocabulary 32,768, an MTP layer; sparse from 260 tokens.
 ModelConfig wide_config();
+
+/// What may be made smaller in `wide`; the widths stay.
+struct WideShape {
+  int32_t layers = 8;
+  int32_t experts = 64;
+  int32_t vocab_size = 32768;
+  int32_t index_topk = 256;
+  int expert_bits = 4;  ///< EXL3 bits of the routed experts; 0: BF16 as all else
+  bool with_mtp = true;
+};
+/// Small enough for every test run; sparse from 36 tokens.
+constexpr WideShape kShortWide{.layers = 4, .experts = 12, .vocab_size = 1024, .index_topk = 32};
+
+/// `wide`: EXL3 experts, BF16 elsewhere.
+RandomCheckpoint wide_checkpoint(const WideShape& shape = {});
 
 /// For RandomCheckpoint::bits.
 std::function<int(const ExpectedTensor&)> exl3_experts(int bits);
