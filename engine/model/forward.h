@@ -32,17 +32,29 @@ struct Routing {
   kernels::TensorView ids, weights;
 };
 
+/// What one op left for the step's rows, right after it ran. Tests compare it, or spoil it.
+struct OpOutput {
+  int32_t layer = 0;           ///< the MTP layer's is num_layers; before and after the layers: -1
+  const char* name = "";       ///< unique within a layer
+  bool of_logit_rows = false;  ///< `y` has a row per wanted logit row instead
+  kernels::TensorView y;       ///< [bucket, ...], padding included
+};
+
 /// Borrows everything. Thread: the engine thread.
 class Forward {
  public:
   Forward(const ModelConfig& config, const Weights& weights, Caches& caches,
           const StepBuffers& buffers, Workspace& workspace, kernels::Stream& stream);
 
-  /// Embedding to logits of the trunk. `logit_bucket` 0: no head.
-  /// Fills workspace.hidden and workspace.logits.
-  void trunk(int32_t bucket, int32_t logit_bucket);
-  /// The MTP layer over workspace.mtp_in. Fills workspace.mtp_hidden and workspace.logits.
-  void mtp(int32_t bucket, int32_t logit_bucket);
+  /// Embedding to workspace.hidden.
+  void trunk(int32_t bucket);
+  /// The MTP layer over workspace.mtp_in, to workspace.mtp_hidden.
+  void mtp(int32_t bucket);
+  /// Wanted rows of the trunk's, or the MTP layer's, hidden rows to workspace.logits. Apart from
+  /// the passes above, so that those are recorded once per row bucket and these once per bucket of
+  /// logit rows. 0: nothing.
+  void trunk_head(int32_t logit_bucket) { head(ws_.hidden, logit_bucket); }
+  void mtp_head(int32_t logit_bucket) { head(ws_.mtp_hidden, logit_bucket); }
 
   /// See Model::set_trace. Not while recording.
   void set_trace(Model::Trace trace) { trace_ = std::move(trace); }
@@ -52,14 +64,17 @@ class Forward {
   /// The same for the experts that each layer takes.
   using RoutingHook = std::function<void(const Routing&)>;
   void set_routing_hook(RoutingHook hook) { routing_hook_ = std::move(hook); }
+  /// Called after every op, in order. Not while recording.
+  using OpHook = std::function<void(const OpOutput&)>;
+  void set_op_hook(OpHook hook) { op_hook_ = std::move(hook); }
 
  private:
   void layer(int32_t index, const LayerWeights& w);
   /// workspace.x → workspace.y
   void attention(int32_t index, const LayerWeights& w);
   void kda(KdaCache& cache, const KdaWeights& w);
-  void convolve(kernels::Tensor& y, kernels::Tensor& x, kernels::ConstTensorView weight,
-                ConvCache& cache);
+  void convolve(const char* name, kernels::Tensor& y, kernels::Tensor& x,
+                kernels::ConstTensorView weight, ConvCache& cache);
   void dsa(int32_t index, const DsaWeights& w);
   void select_tokens(int32_t index, const DsaWeights& w);
   void mlp(int32_t index, const LayerWeights& w);
@@ -67,9 +82,17 @@ class Forward {
   void moe(int32_t index, const MoeWeights& w);
   void head(kernels::Tensor& hidden, int32_t logit_bucket);
 
-  void linear(kernels::TensorView y, kernels::ConstTensorView x, const kernels::LinearWeight& w);
-  void norm(kernels::TensorView y, kernels::ConstTensorView x, kernels::ConstTensorView weight);
+  // Ops that many places use; `name` is for the op hook.
+  void linear(const char* name, kernels::TensorView y, kernels::ConstTensorView x,
+              const kernels::LinearWeight& w);
+  void norm(const char* name, kernels::TensorView y, kernels::ConstTensorView x,
+            kernels::ConstTensorView weight);
+  void mix(const char* name);
   void trace(int32_t layer);
+  /// To the op hook: `y` was just written.
+  void done(const char* name, kernels::TensorView y, bool of_logit_rows = false) {
+    if (op_hook_) op_hook_({layer_, name, of_logit_rows, y});
+  }
   /// The step's rows of a workspace tensor.
   kernels::TensorView rows(kernels::Tensor& t) const { return t.rows(bucket_); }
   kernels::StepRows step_rows() const { return buffers_.step_rows(bucket_); }
@@ -83,7 +106,10 @@ class Forward {
   Model::Trace trace_;
   SelectionHook selection_hook_;
   RoutingHook routing_hook_;
-  int32_t bucket_ = 0;  // of the pass that is being issued
+  OpHook op_hook_;
+  // Of the pass that is being issued:
+  int32_t bucket_ = 0;
+  int32_t layer_ = -1;
 };
 
 }  // namespace yoke::engine

@@ -67,7 +67,8 @@ Result<std::unique_ptr<Model>> Model::load(const Checkpoint& checkpoint,
 StepResult LoadedModel::step(const StepPlan& plan) {
   parts_.buffers.fill(plan);
   for (const StepSequence& s : plan.sequences) advance(s);
-  parts_.forward.trunk(parts_.buffers.bucket(), parts_.buffers.logit_bucket());
+  parts_.forward.trunk(parts_.buffers.bucket());
+  parts_.forward.trunk_head(parts_.buffers.logit_bucket());
   hidden_rows_ = parts_.buffers.rows();
   return result();
 }
@@ -81,7 +82,8 @@ StepResult LoadedModel::mtp_step(const StepPlan& plan, std::span<const float> hi
   const kernels::TensorView in = parts_.workspace.mtp_in.view();
   for (size_t i = 0; i < hidden.size(); ++i)
     kernels::store_float(in, static_cast<int64_t>(i), hidden[i]);
-  parts_.forward.mtp(parts_.buffers.bucket(), parts_.buffers.logit_bucket());
+  parts_.forward.mtp(parts_.buffers.bucket());
+  parts_.forward.mtp_head(parts_.buffers.logit_bucket());
   mtp_rows_ = parts_.buffers.rows();
   return result();
 }

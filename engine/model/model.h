@@ -57,7 +57,9 @@ class Model {
 
   /// The MTP layer over rows of this plan: `tokens` are the *next* tokens (row t holds token t+1),
   /// `hidden` [rows, hidden] float are the trunk's (or the previous draft's) rows. Logits as in
-  /// step(); mtp_hidden() gives the rows after shared_head.norm.
+  /// step(); mtp_hidden() gives the rows after shared_head.norm. The layer's caches are positional:
+  /// commit and replay mean nothing to it, and drafted rows are dropped by writing the true ones at
+  /// their positions, at most max_window behind the furthest that was written.
   virtual StepResult mtp_step(const StepPlan& plan, std::span<const float> hidden) = 0;
   virtual kernels::ConstTensorView mtp_hidden() const noexcept = 0;
   virtual bool has_mtp() const noexcept = 0;

@@ -17,34 +17,43 @@ using kernels::testing::same_bits;
 using kernels::testing::ScheduledStep;
 using kernels::testing::ScheduleShape;
 
-/// Recorded passes of one model by (rows, logit rows): recorded at the first step that needs one,
-/// replayed with the contents of all later ones.
+/// Recorded passes of one model: one per row bucket, and one head per bucket of logit rows. Each is
+/// recorded at the first step that needs it and replayed with the contents of all later ones.
 class Recordings {
  public:
   Recordings(ModelParts& parts, bool mtp) : parts_(parts), mtp_(mtp) {}
 
+  /// What LoadedModel does with a plan, from recordings.
   void replay() {
-    const std::pair key(parts_.buffers.bucket(), parts_.buffers.logit_bucket());
-    auto [at, is_new] = recorded_.try_emplace(key);
+    Forward& forward = parts_.forward;
+    const int32_t bucket = parts_.buffers.bucket();
+    const int32_t logit_bucket = parts_.buffers.logit_bucket();
+    play(passes_, bucket, [&] { mtp_ ? forward.mtp(bucket) : forward.trunk(bucket); });
+    play(heads_, logit_bucket,
+         [&] { mtp_ ? forward.mtp_head(logit_bucket) : forward.trunk_head(logit_bucket); });
+  }
+  size_t recorded() const { return passes_.size(); }
+  int reused() const { return reused_; }
+
+ private:
+  using ByBucket = std::map<int32_t, Stream::Recording>;
+
+  template <class Pass>
+  void play(ByBucket& recordings, int32_t bucket, Pass&& pass) {
+    auto [at, is_new] = recordings.try_emplace(bucket);
     if (is_new) {
       parts_.stream.begin_recording(at->second);
-      if (mtp_) {
-        parts_.forward.mtp(key.first, key.second);
-      } else {
-        parts_.forward.trunk(key.first, key.second);
-      }
+      pass();
       parts_.stream.end_recording();
     } else {
       ++reused_;
     }
     Stream::replay(at->second);
   }
-  int reused() const { return reused_; }
 
- private:
   ModelParts& parts_;
   bool mtp_;
-  std::map<std::pair<int32_t, int32_t>, Stream::Recording> recorded_;
+  ByBucket passes_, heads_;
   int reused_ = 0;
 };
 

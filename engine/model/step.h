@@ -2,16 +2,17 @@
 // StepResult.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "kernels/core/buffer.h"
-#include "kernels/core/step_rows.h"
+#include "config/result.h"
 
 namespace yoke::engine {
 
-/// One sequence's part of a step. See kernels::SequenceRows for commit, window and replay.
+/// One sequence's part of a step. See kernels::SequenceRows for commit, window and replay. A new
+/// field goes into plan_to_bytes() too.
 struct StepSequence {
   int32_t slot = 0;
   int32_t start_position = 0;
@@ -22,6 +23,8 @@ struct StepSequence {
   std::vector<int32_t> logit_rows;
   /// Physical blocks of the slot, in logical order, covering start_position + tokens.
   std::vector<int32_t> blocks;
+
+  friend bool operator==(const StepSequence&, const StepSequence&) = default;
 };
 
 /// What rank 0 decides for one step and sends to the others: host memory, serialisable, no
@@ -33,7 +36,14 @@ struct StepPlan {
     for (const StepSequence& s : sequences) n += static_cast<int32_t>(s.tokens.size());
     return n;
   }
+
+  friend bool operator==(const StepPlan&, const StepPlan&) = default;
 };
+
+/// How a plan travels from rank 0 to the others: plan_from_bytes(plan_to_bytes(p)) == p. Bytes that
+/// are no plan are an error; whether a plan fits a model is StepBuffers' to check.
+std::vector<std::byte> plan_to_bytes(const StepPlan& plan);
+config::Result<StepPlan> plan_from_bytes(std::span<const std::byte> bytes);
 
 /// What comes back: one row of logits per wanted row, in plan order. Views into the model's result
 /// buffer, valid until the next step.

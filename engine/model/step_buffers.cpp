@@ -102,13 +102,13 @@ void StepBuffers::fill(const StepPlan& plan) {
   }
   auto* sequences = static_cast<SequenceRows*>(sequences_.view().data);
   std::fill(sequences + entries, sequences + options_.max_slots, SequenceRows{});
-  for (int32_t r = rows_; r < bucket(); ++r) {
+  for (int32_t r = rows_; r < options_.max_rows; ++r) {
     ints(tokens_)[r] = -1;
     ints(slot_)[r] = -1;
     ints(position_)[r] = 0;
     ints(sequence_)[r] = -1;
   }
-  std::fill(ints(logit_index_) + logit_rows_, ints(logit_index_) + logit_bucket(), -1);
+  std::fill(ints(logit_index_) + logit_rows_, ints(logit_index_) + options_.max_logit_rows, -1);
 }
 
 kernels::StepRows StepBuffers::step_rows(int32_t bucket) const noexcept {

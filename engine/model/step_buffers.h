@@ -2,6 +2,7 @@
 // step; ops read them through StepRows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -23,14 +24,24 @@ class StepBuffers {
   StepBuffers(const ModelConfig& config, const ModelOptions& options, Memory& memory);
 
   /// Takes over a plan. What it asks for must fit the options and the caches: anything else is a
-  /// bug of the planner and aborts. Allocates nothing.
+  /// bug of the planner and aborts. Everything after the plan's rows is padding, so any bucket of
+  /// at least rows() is right. Allocates nothing.
   void fill(const StepPlan& plan);
+  /// For tests: from now on buckets are at least this large.
+  void set_least_buckets(int32_t rows, int32_t logit_rows) {
+    least_rows_ = rows;
+    least_logit_rows_ = logit_rows;
+  }
 
   /// Rows and logit rows of the last plan, without and with padding.
   int32_t rows() const noexcept { return rows_; }
   int32_t logit_rows() const noexcept { return logit_rows_; }
-  int32_t bucket() const noexcept { return row_bucket(rows_, options_.max_rows); }
-  int32_t logit_bucket() const noexcept { return row_bucket(logit_rows_, options_.max_logit_rows); }
+  int32_t bucket() const noexcept {
+    return row_bucket(std::max(rows_, least_rows_), options_.max_rows);
+  }
+  int32_t logit_bucket() const noexcept {
+    return row_bucket(std::max(logit_rows_, least_logit_rows_), options_.max_logit_rows);
+  }
 
   /// Views for ops over `bucket` rows: what they point to stays in place.
   kernels::StepRows step_rows(int32_t bucket) const noexcept;
@@ -51,6 +62,8 @@ class StepBuffers {
   kernels::Tensor sequences_;                            // [max_slots] SequenceRows
   int32_t rows_ = 0;
   int32_t logit_rows_ = 0;
+  int32_t least_rows_ = 0;
+  int32_t least_logit_rows_ = 0;
 };
 
 }  // namespace yoke::engine

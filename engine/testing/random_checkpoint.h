@@ -48,7 +48,7 @@ struct WideShape {
   bool with_mtp = true;
 };
 /// Small enough for every test run; sparse from 36 tokens.
-constexpr WideShape kShortWide{.layers = 4, .experts = 12, .vocab_size = 1024, .index_topk = 32};
+constexpr WideShape kShortWide{.layers = 4, .experts = 12, .vocab_size = 1280, .index_topk = 32};
 
 /// `wide`: EXL3 experts, BF16 elsewhere.
 RandomCheckpoint wide_checkpoint(const WideShape& shape = {});
