@@ -84,6 +84,38 @@ TEST(Allocation, steps_allocate_nothing_once_warm) {
   }
 }
 
+TEST(Allocation, snapshots_are_taken_and_restored_without_allocating) {
+  const ScheduleShape shape{.sequences = 2, .length = 60, .max_chunk = 60};
+  RandomCheckpoint what;
+  what.config = tiny_config();
+  ModelOptions options = options_for(shape, Precision::bf16);
+  options.max_snapshots = 2;
+  kernels::ThreadPool threads(2);
+  const std::unique_ptr<LoadedModel> model = load_random_model(what, options, threads);
+  StepPlan first, second;
+  StepSequence& s = first.sequences.emplace_back();
+  s.tokens.assign(30, 5);
+  s.commit = 30;
+  s.save = 1;
+  s.blocks = {0};
+  second = first;
+  second.sequences[0].slot = 1;
+  second.sequences[0].start_position = 30;
+  second.sequences[0].restore = 1;
+  second.sequences[0].save = 0;
+  second.sequences[0].blocks = {1};
+  for (const bool warm : {false, true}) {
+    const int64_t before = allocations.load();
+    for (const StepPlan* plan : {&first, &second}) {
+      model->step(*plan);
+      model->take_snapshots(*plan);
+    }
+    if (warm) {
+      EXPECT_EQ(allocations.load(), before);
+    }
+  }
+}
+
 TEST(Allocation, the_counter_counts) {
   const int64_t before = allocations.load();
   ::operator delete(::operator new(16));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <variant>
 
+#include "kernels/copy_entries/copy_entries.h"
 #include "kernels/embed/embed.h"
 #include "kernels/gather_rows/gather_rows.h"
 #include "kernels/head_linear/head_linear.h"
@@ -48,10 +49,12 @@ TensorView narrowed(TensorView view, int64_t width) {
 }  // namespace
 
 Forward::Forward(const ModelConfig& config, const Weights& weights, Caches& caches,
-                 const StepBuffers& buffers, Workspace& workspace, kernels::Stream& stream)
+                 Snapshots& snapshots, const StepBuffers& buffers, Workspace& workspace,
+                 kernels::Stream& stream)
     : c_(config),
       weights_(weights),
       caches_(caches),
+      snapshots_(snapshots),
       buffers_(buffers),
       ws_(workspace),
       stream_(stream) {}
@@ -125,6 +128,52 @@ void Forward::mtp(int32_t bucket) {
   done("mlp add", running);
 
   norm("output norm", running, running, w.output_norm);
+}
+
+template <class Copy>
+void Forward::each_snapshot_tensor(const StepBuffers::Copies& copies, Copy&& copy) {
+  const ConstTensorView slot = copies.slot.view();
+  const ConstTensorView block = copies.block.view();
+  const int64_t blocks = caches_.geometry().num_blocks;
+  const auto by_block = [blocks](Tensor& t) {
+    return reshaped(t.view(), {blocks, t.view().elements() / blocks});
+  };
+  const int32_t layers = c_.num_layers + (weights_.mtp ? 1 : 0);
+  for (int32_t layer = 0; layer < layers; ++layer) {
+    if (c_.attention_of(layer) == AttentionKind::kda) {
+      KdaCache& cache = caches_.kda(layer);
+      KdaSnapshots& kept = snapshots_.kda(layer);
+      copy(cache.q.history.view(), kept.q.view(), slot);
+      copy(cache.k.history.view(), kept.k.view(), slot);
+      copy(cache.v.history.view(), kept.v.view(), slot);
+      copy(cache.state.view(), kept.state.view(), slot);
+    } else {
+      DsaCache& cache = caches_.dsa(layer);
+      DsaSnapshots& kept = snapshots_.dsa(layer);
+      copy(cache.raw_keys.view(), kept.raw_keys.view(), slot);
+      copy(cache.raw_gates.view(), kept.raw_gates.view(), slot);
+      copy(by_block(cache.latent), kept.latent.view(), block);
+      copy(by_block(cache.pools), kept.pools.view(), block);
+    }
+  }
+}
+
+void Forward::restore_snapshots() {
+  const StepBuffers::Copies& copies = buffers_.restores();
+  each_snapshot_tensor(copies, [&](TensorView cache, TensorView kept, ConstTensorView index) {
+    copy_entries(cache, kept, index, copies.snapshot.view(), stream_);
+  });
+}
+
+void Forward::save_snapshots() {
+  const StepBuffers::Copies& copies = buffers_.saves();
+  each_snapshot_tensor(copies, [&](TensorView cache, TensorView kept, ConstTensorView index) {
+    copy_entries(kept, cache, copies.snapshot.view(), index, stream_);
+  });
+  if (weights_.mtp) {
+    copy_entries(snapshots_.hidden().view(), ws_.hidden.view(), copies.snapshot.view(),
+                 copies.row.view(), stream_);
+  }
 }
 
 void Forward::attention(int32_t index, const LayerWeights& w) {

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/model_config.h"
 #include "engine/model/caches.h"
 #include "engine/model/model.h"
+#include "engine/model/snapshots.h"
 #include "engine/model/step_buffers.h"
 #include "engine/model/weights.h"
 #include "engine/model/workspace.h"
@@ -43,7 +44,7 @@ struct OpOutput {
 /// Borrows everything. Thread: the engine thread.
 class Forward {
  public:
-  Forward(const ModelConfig& config, const Weights& weights, Caches& caches,
+  Forward(const ModelConfig& config, const Weights& weights, Caches& caches, Snapshots& snapshots,
           const StepBuffers& buffers, Workspace& workspace, kernels::Stream& stream);
 
   /// Embedding to workspace.hidden.
@@ -55,6 +56,11 @@ class Forward {
   /// logit rows. 0: nothing.
   void trunk_head(int32_t logit_bucket) { head(ws_.hidden, logit_bucket); }
   void mtp_head(int32_t logit_bucket) { head(ws_.mtp_hidden, logit_bucket); }
+
+  /// Snapshots into slots and blocks, before the pass; and back, after it. Each copies what the
+  /// step's tables name, so it can be recorded too; needs max_snapshots > 0.
+  void restore_snapshots();
+  void save_snapshots();
 
   /// See Model::set_trace. Not while recording.
   void set_trace(Model::Trace trace) { trace_ = std::move(trace); }
@@ -88,6 +94,9 @@ class Forward {
   void norm(const char* name, kernels::TensorView y, kernels::ConstTensorView x,
             kernels::ConstTensorView weight);
   void mix(const char* name);
+  /// copy(cache entry, snapshot entry, index of the cache entry) for all that a snapshot holds.
+  template <class Copy>
+  void each_snapshot_tensor(const StepBuffers::Copies& copies, Copy&& copy);
   void trace(int32_t layer);
   /// To the op hook: `y` was just written.
   void done(const char* name, kernels::TensorView y, bool of_logit_rows = false) {
@@ -100,6 +109,7 @@ class Forward {
   const ModelConfig& c_;
   const Weights& weights_;
   Caches& caches_;
+  Snapshots& snapshots_;
   const StepBuffers& buffers_;
   Workspace& ws_;
   kernels::Stream& stream_;

@@ -17,6 +17,8 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelOptions&
   plan.classes.push_back({"weights", weights->bytes});
   const Caches caches(config, options, weights->mtp.has_value(), Memory::Mode::count);
   for (const MemoryClass& c : caches.classes()) plan.classes.push_back(c);
+  const Snapshots snapshots(config, options, weights->mtp.has_value(), Memory::Mode::count);
+  plan.classes.push_back({"prefix snapshots", snapshots.bytes()});
   Memory memory(Memory::Mode::count);
   const StepBuffers buffers(config, options, memory);
   const Workspace workspace(config, options, *weights, threads, memory);
@@ -30,15 +32,17 @@ ModelParts::ModelParts(const ModelConfig& model_config, const ModelOptions& mode
       options(model_options),
       weights(std::move(loaded)),
       caches(config, options, weights.mtp.has_value()),
+      snapshots(config, options, weights.mtp.has_value()),
       buffers(config, options, memory),
       workspace(config, options, weights, threads.threads(), memory),
       stream(threads),
-      forward(config, weights, caches, buffers, workspace, stream) {}
+      forward(config, weights, caches, snapshots, buffers, workspace, stream) {}
 
 LoadedModel::LoadedModel(const ModelConfig& model_config, const ModelOptions& model_options,
                          Weights weights, kernels::ThreadPool& threads)
     : parts_(model_config, model_options, std::move(weights), threads),
-      slots_(static_cast<size_t>(model_options.max_slots)) {}
+      slots_(static_cast<size_t>(model_options.max_slots)),
+      snapshot_positions_(static_cast<size_t>(model_options.max_snapshots)) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const Checkpoint& checkpoint,
                                                        const ModelOptions& options,
@@ -67,10 +71,36 @@ Result<std::unique_ptr<Model>> Model::load(const Checkpoint& checkpoint,
 StepResult LoadedModel::step(const StepPlan& plan) {
   parts_.buffers.fill(plan);
   for (const StepSequence& s : plan.sequences) advance(s);
+  if (parts_.buffers.restores().count > 0) parts_.forward.restore_snapshots();
   parts_.forward.trunk(parts_.buffers.bucket());
   parts_.forward.trunk_head(parts_.buffers.logit_bucket());
   hidden_rows_ = parts_.buffers.rows();
   return result();
+}
+
+void LoadedModel::take_snapshots(const StepPlan& plan) {
+  bool wanted = false;
+  for (const StepSequence& s : plan.sequences) {
+    if (s.save < 0) continue;
+    const SlotState& slot = slots_[static_cast<size_t>(s.slot)];
+    YOKE_CHECK(slot.committed == s.start_position + s.commit,
+               "take_snapshots: the plan is not that of the last step");
+    snapshot_positions_[static_cast<size_t>(s.save)] = slot.committed;
+    wanted = true;
+  }
+  if (!wanted) return;
+  parts_.buffers.fill(plan);  // an MTP pass may have filled them with another plan
+  parts_.forward.save_snapshots();
+}
+
+ConstTensorView LoadedModel::snapshot_hidden(int32_t snapshot) const noexcept {
+  const ConstTensorView all = parts_.snapshots.hidden().view();
+  if (!all) return {};
+  const auto* data = static_cast<const std::byte*>(all.data);
+  const int64_t width = all.dim(1);
+  return {data + static_cast<size_t>(snapshot * width) * kernels::dtype_bytes(all.dtype),
+          all.dtype,
+          {1, width}};
 }
 
 StepResult LoadedModel::mtp_step(const StepPlan& plan, std::span<const float> hidden) {
@@ -98,6 +128,7 @@ ConstTensorView LoadedModel::mtp_hidden() const noexcept {
 
 void LoadedModel::advance(const StepSequence& s) {
   SlotState& slot = slots_[static_cast<size_t>(s.slot)];
+  if (s.restore >= 0) slot = {snapshot_positions_[static_cast<size_t>(s.restore)], 0};
   YOKE_CHECK(s.start_position == 0 ||
                  (s.replay <= slot.window && s.start_position == slot.committed + s.replay),
              "plan: a sequence does not continue where its slot stands");

@@ -12,6 +12,7 @@
 #include "engine/model/forward.h"
 #include "engine/model/memory.h"
 #include "engine/model/model.h"
+#include "engine/model/snapshots.h"
 #include "engine/model/step_buffers.h"
 #include "engine/model/weights.h"
 #include "engine/model/workspace.h"
@@ -34,6 +35,7 @@ struct ModelParts {
   ModelOptions options;
   Weights weights;
   Caches caches;
+  Snapshots snapshots;
   Memory memory{Memory::Mode::allocate};  // of the two that follow
   StepBuffers buffers;
   Workspace workspace;
@@ -62,6 +64,8 @@ class LoadedModel final : public Model {
   void set_trace(Trace trace) override { parts_.forward.set_trace(std::move(trace)); }
 
   StepResult step(const StepPlan& plan) override;
+  void take_snapshots(const StepPlan& plan) override;
+  kernels::ConstTensorView snapshot_hidden(int32_t snapshot) const noexcept override;
   kernels::ConstTensorView hidden() const noexcept override;
   StepResult mtp_step(const StepPlan& plan, std::span<const float> hidden) override;
   kernels::ConstTensorView mtp_hidden() const noexcept override;
@@ -80,6 +84,7 @@ class LoadedModel final : public Model {
 
   ModelParts parts_;
   std::vector<SlotState> slots_;
+  std::vector<int32_t> snapshot_positions_;  // tokens before each; 0: never filled
   int32_t hidden_rows_ = 0;
   int32_t mtp_rows_ = 0;
 };

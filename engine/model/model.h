@@ -24,7 +24,8 @@ struct ModelOptions {
       0;  ///< KV blocks shared by all slots; 0 = enough for max_slots × max_model_len
   int32_t max_window = 8;  ///< window rows per sequence and step
   int32_t max_logit_rows = 64;
-  bool with_mtp = true;  ///< load the MTP layer when the checkpoint has one
+  bool with_mtp = true;       ///< load the MTP layer when the checkpoint has one
+  int32_t max_snapshots = 0;  ///< states that can be kept for later sequences; 0 = none
 };
 
 /// Bytes done and bytes in all while weights load.
@@ -48,8 +49,17 @@ class Model {
   virtual int32_t num_blocks() const noexcept = 0;
 
   /// Runs one step. The plan must respect the options' capacities (a bug otherwise). A sequence at
-  /// start_position 0 starts from the zero state whatever its slot held.
+  /// start_position 0 starts from the zero state whatever its slot held, one with `restore` from
+  /// that snapshot.
   virtual StepResult step(const StepPlan& plan) = 0;
+
+  /// Fills the snapshots that the `save` of this plan's sequences name. To be called after step(),
+  /// and after mtp_step() where that runs too, before the next step. The sequence itself is not
+  /// disturbed.
+  virtual void take_snapshots(const StepPlan& plan) = 0;
+  /// [1, hidden]: the trunk's row of the snapshot's last token, MTP input of a sequence that was
+  /// restored from it. Empty without MTP layer.
+  virtual kernels::ConstTensorView snapshot_hidden(int32_t snapshot) const noexcept = 0;
 
   /// Hidden rows after the final norm of the last step, [rows, hidden] in plan order: MTP input,
   /// traces.

@@ -10,9 +10,9 @@ namespace yoke::engine {
 namespace {
 
 // Little-endian 32-bit words: kMark, sequences; then per sequence slot, start_position, commit,
-// replay, three counts, and as many tokens, logit rows and blocks.
-constexpr int32_t kMark = 0x31505359;  // "YSP1"
-constexpr size_t kSequenceHead = 7;
+// replay, restore, save, three counts, and as many tokens, logit rows and blocks.
+constexpr int32_t kMark = 0x32505359;  // "YSP2"
+constexpr size_t kSequenceHead = 9;
 static_assert(std::endian::native == std::endian::little, "plans travel in little-endian order");
 
 void put(std::vector<std::byte>& bytes, std::span<const int32_t> words) {
@@ -56,7 +56,7 @@ std::vector<std::byte> plan_to_bytes(const StepPlan& plan) {
   put(bytes, std::array{kMark, static_cast<int32_t>(plan.sequences.size())});
   for (const StepSequence& s : plan.sequences) {
     const std::array<int32_t, kSequenceHead> head = {
-        s.slot,          s.start_position,    s.commit,       s.replay,
+        s.slot,          s.start_position,    s.commit,       s.replay, s.restore, s.save,
         count(s.tokens), count(s.logit_rows), count(s.blocks)};
     put(bytes, head);
     put(bytes, s.tokens);
@@ -73,7 +73,7 @@ config::Result<StepPlan> plan_from_bytes(std::span<const std::byte> bytes) {
     return broken("wanted whole words and a head of two, found " + std::to_string(bytes.size()) +
                   " bytes");
   reader.take(head.data(), head.size());
-  if (head[0] != kMark) return broken("wanted the mark YSP1, found other bytes");
+  if (head[0] != kMark) return broken("wanted the mark YSP2, found other bytes");
   StepPlan plan;
   for (int32_t i = 0; i < head[1]; ++i) {
     std::array<int32_t, kSequenceHead> h{};
@@ -85,8 +85,10 @@ config::Result<StepPlan> plan_from_bytes(std::span<const std::byte> bytes) {
     s.start_position = h[1];
     s.commit = h[2];
     s.replay = h[3];
-    if (!reader.take(s.tokens, h[4]) || !reader.take(s.logit_rows, h[5]) ||
-        !reader.take(s.blocks, h[6]))
+    s.restore = h[4];
+    s.save = h[5];
+    if (!reader.take(s.tokens, h[6]) || !reader.take(s.logit_rows, h[7]) ||
+        !reader.take(s.blocks, h[8]))
       return broken("it ends within sequence " + std::to_string(i));
     plan.sequences.push_back(std::move(s));
   }

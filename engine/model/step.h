@@ -23,6 +23,12 @@ struct StepSequence {
   std::vector<int32_t> logit_rows;
   /// Physical blocks of the slot, in logical order, covering start_position + tokens.
   std::vector<int32_t> blocks;
+  /// Before the rows run: the snapshot that slot and last block (that of start_position - 1) are
+  /// filled from, or -1. The blocks before that one must hold the same tokens' rows already.
+  int32_t restore = -1;
+  /// After the step, by Model::take_snapshots(): the snapshot to fill with the state after the
+  /// `commit` rows (at least one), or -1.
+  int32_t save = -1;
 
   friend bool operator==(const StepSequence&, const StepSequence&) = default;
 };

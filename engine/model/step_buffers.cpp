@@ -41,6 +41,10 @@ StepBuffers::StepBuffers(const ModelConfig& config, const ModelOptions& options,
   logit_index_ = memory.tensor(DType::i32, {options.max_logit_rows});
   block_table_ = memory.tensor(DType::i32, {options.max_slots, geometry_.blocks_per_slot});
   sequences_ = memory.tensor(DType::i32, {options.max_slots, kSequenceWords});
+  for (Copies* copies : {&restores_, &saves_}) {
+    for (Tensor* t : {&copies->snapshot, &copies->slot, &copies->block, &copies->row})
+      *t = memory.tensor(DType::i32, {options.max_slots});
+  }
 }
 
 void StepBuffers::check(const StepSequence& s) const {
@@ -54,6 +58,12 @@ void StepBuffers::check(const StepSequence& s) const {
              "plan: window longer than max_window");
   YOKE_CHECK(s.replay >= 0 && s.replay <= options_.max_window && s.replay <= s.start_position,
              "plan: replay longer than the last window");
+  YOKE_CHECK(s.restore >= -1 && s.restore < options_.max_snapshots && s.save >= -1 &&
+                 s.save < options_.max_snapshots,
+             "plan: snapshot out of range");
+  YOKE_CHECK(s.restore < 0 || (s.start_position > 0 && s.replay == 0),
+             "plan: a sequence restored at position 0, or with a window before it");
+  YOKE_CHECK(s.save < 0 || s.commit > 0, "plan: a snapshot without a row that is certain");
   const auto wanted =
       static_cast<size_t>((end + geometry_.block_tokens - 1) / geometry_.block_tokens);
   YOKE_CHECK(s.blocks.size() >= wanted &&
@@ -78,6 +88,7 @@ void StepBuffers::add(const StepSequence& s, int32_t entry) {
   for (int32_t i = 0; i < entry; ++i)
     YOKE_CHECK(sequences[i].slot != s.slot, "plan: a slot twice in one step");
   sequences[entry] = {s.slot, rows_, rows, s.start_position, s.commit, s.replay};
+  add_copies(s, entry, rows_);
   for (const int32_t row : s.logit_rows) ints(logit_index_)[logit_rows_++] = rows_ + row;
   for (int32_t i = 0; i < rows; ++i, ++rows_) {
     ints(tokens_)[rows_] = s.tokens[static_cast<size_t>(i)];
@@ -89,12 +100,29 @@ void StepBuffers::add(const StepSequence& s, int32_t entry) {
             ints(block_table_) + int64_t{s.slot} * geometry_.blocks_per_slot);
 }
 
+void StepBuffers::add_copies(const StepSequence& s, int32_t entry, int32_t first_row) {
+  const auto set = [&](Copies& copies, int32_t snapshot, int32_t tokens, int32_t row) {
+    const bool used = snapshot >= 0;
+    ints(copies.snapshot)[entry] = snapshot;
+    ints(copies.slot)[entry] = used ? s.slot : -1;
+    ints(copies.block)[entry] =
+        used ? s.blocks[static_cast<size_t>((tokens - 1) / geometry_.block_tokens)] : -1;
+    ints(copies.row)[entry] = used ? row : -1;
+    copies.count += used;
+  };
+  for (int32_t i = 0; i < entry; ++i)
+    YOKE_CHECK(s.save < 0 || ints(saves_.snapshot)[i] != s.save, "plan: a snapshot filled twice");
+  set(restores_, s.restore, s.start_position, -1);
+  set(saves_, s.save, s.start_position + s.commit, first_row + s.commit - 1);
+}
+
 void StepBuffers::fill(const StepPlan& plan) {
   YOKE_CHECK(plan.sequences.size() <= static_cast<size_t>(options_.max_slots),
              "plan: more sequences than slots");
   YOKE_CHECK(!plan.sequences.empty(), "plan: no sequence");
   rows_ = 0;
   logit_rows_ = 0;
+  restores_.count = saves_.count = 0;
   int32_t entries = 0;
   for (const StepSequence& s : plan.sequences) {
     check(s);
@@ -102,6 +130,10 @@ void StepBuffers::fill(const StepPlan& plan) {
   }
   auto* sequences = static_cast<SequenceRows*>(sequences_.view().data);
   std::fill(sequences + entries, sequences + options_.max_slots, SequenceRows{});
+  for (Copies* copies : {&restores_, &saves_}) {
+    for (Tensor* t : {&copies->snapshot, &copies->slot, &copies->block, &copies->row})
+      std::fill(ints(*t) + entries, ints(*t) + options_.max_slots, -1);
+  }
   for (int32_t r = rows_; r < options_.max_rows; ++r) {
     ints(tokens_)[r] = -1;
     ints(slot_)[r] = -1;

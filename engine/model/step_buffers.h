@@ -49,9 +49,19 @@ class StepBuffers {
   /// Row of each wanted logit row; -1: padding.
   kernels::ConstTensorView logit_index(int32_t bucket) const { return logit_index_.rows(bucket); }
 
+  /// What is copied from or to snapshots, one entry per sequence of the plan; -1: nothing.
+  struct Copies {
+    kernels::Tensor snapshot, slot, block;  ///< [max_slots]; `block` holds the newest row
+    kernels::Tensor row;                    ///< [max_slots]: the step's row of the newest token
+    int32_t count = 0;                      ///< that are not -1
+  };
+  const Copies& restores() const noexcept { return restores_; }
+  const Copies& saves() const noexcept { return saves_; }
+
  private:
   void add(const StepSequence& sequence, int32_t entry);
   void check(const StepSequence& sequence) const;
+  void add_copies(const StepSequence& sequence, int32_t entry, int32_t first_row);
 
   ModelOptions options_;
   CacheGeometry geometry_;
@@ -60,6 +70,7 @@ class StepBuffers {
   kernels::Tensor logit_index_;                          // [max_logit_rows]
   kernels::Tensor block_table_;                          // [max_slots, blocks_per_slot]
   kernels::Tensor sequences_;                            // [max_slots] SequenceRows
+  Copies restores_, saves_;
   int32_t rows_ = 0;
   int32_t logit_rows_ = 0;
   int32_t least_rows_ = 0;

@@ -14,6 +14,7 @@ ModelOptions options() {
   o.max_model_len = 200;
   o.max_window = 4;
   o.max_logit_rows = 6;
+  o.max_snapshots = 2;
   return o;
 }
 
@@ -96,6 +97,36 @@ TEST_F(StepBuffersTest, a_smaller_step_leaves_nothing_of_a_larger_one) {
   EXPECT_EQ(rows.sequences[2].slot, -1);
 }
 
+TEST_F(StepBuffersTest, snapshots_are_copied_for_those_that_name_one) {
+  StepPlan plan;
+  plan.sequences.push_back(sequence(2, 64, 3));
+  plan.sequences.back().restore = 1;
+  plan.sequences.push_back(sequence(1, 10, 4));
+  plan.sequences.push_back(sequence(0, 60, 6));
+  plan.sequences.back().commit = 4;
+  plan.sequences.back().save = 0;
+  buffers_.fill(plan);
+  const auto ints = [](const kernels::Tensor& t) {
+    const auto* data = t.view().as<int32_t>();
+    return std::vector<int32_t>(data, data + 3);
+  };
+  EXPECT_EQ(buffers_.restores().count, 1);
+  EXPECT_EQ(ints(buffers_.restores().snapshot), (std::vector<int32_t>{1, -1, -1}));
+  EXPECT_EQ(ints(buffers_.restores().slot), (std::vector<int32_t>{2, -1, -1}));
+  EXPECT_EQ(ints(buffers_.restores().block)[0], plan.sequences[0].blocks[0]) << "of token 63";
+  EXPECT_EQ(buffers_.saves().count, 1);
+  EXPECT_EQ(ints(buffers_.saves().snapshot), (std::vector<int32_t>{-1, -1, 0}));
+  EXPECT_EQ(ints(buffers_.saves().slot), (std::vector<int32_t>{-1, -1, 0}));
+  EXPECT_EQ(ints(buffers_.saves().block)[2], plan.sequences[2].blocks[0]) << "of token 63";
+  EXPECT_EQ(ints(buffers_.saves().row), (std::vector<int32_t>{-1, -1, 3 + 4 + 3}));
+
+  plan.sequences.resize(1);
+  plan.sequences[0].restore = -1;
+  buffers_.fill(plan);
+  EXPECT_EQ(buffers_.restores().count + buffers_.saves().count, 0);
+  EXPECT_EQ(ints(buffers_.saves().snapshot), (std::vector<int32_t>{-1, -1, -1}));
+}
+
 using StepBuffersDeathTest = StepBuffersTest;
 
 TEST_F(StepBuffersDeathTest, plans_beyond_the_options_are_bugs) {
@@ -115,6 +146,23 @@ TEST_F(StepBuffersDeathTest, plans_beyond_the_options_are_bugs) {
                }),
                "max_window");
   EXPECT_DEATH(fill([&](StepPlan& p) { first(p).replay = 5; }), "replay");
+  EXPECT_DEATH(fill([&](StepPlan& p) { first(p).restore = 2; }), "snapshot out of range");
+  EXPECT_DEATH(fill([&](StepPlan& p) {
+                 first(p) = sequence(1, 0, 4);
+                 first(p).restore = 0;
+               }),
+               "restored at position 0");
+  EXPECT_DEATH(fill([&](StepPlan& p) {
+                 first(p).commit = 0;
+                 first(p).save = 0;
+               }),
+               "without a row");
+  EXPECT_DEATH(fill([&](StepPlan& p) {
+                 first(p).save = 1;
+                 p.sequences.push_back(sequence(2, 10, 4));
+                 p.sequences.back().save = 1;
+               }),
+               "filled twice");
   EXPECT_DEATH(fill([&](StepPlan& p) { first(p).blocks.clear(); }), "blocks");
   EXPECT_DEATH(fill([&](StepPlan& p) { first(p).blocks[0] = 12; }), "block out of range");
   EXPECT_DEATH(fill([&](StepPlan& p) { first(p).logit_rows = {4}; }), "logit row");

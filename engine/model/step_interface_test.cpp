@@ -259,7 +259,9 @@ StepPlan random_plan(Random& random) {
          static_cast<int32_t>(random.bits()),
          static_cast<int32_t>(random.bits()),
          numbers(4),
-         numbers(4)};
+         numbers(4),
+         static_cast<int32_t>(random.bits()),
+         static_cast<int32_t>(random.bits())};
   }
   return plan;
 }

@@ -39,6 +39,7 @@ class ScriptedModel final : public engine::Model {
     if (options_.num_blocks == 0) options_.num_blocks = per_slot * options.max_slots;
     cache_.resize(static_cast<size_t>(options_.num_blocks * kBlockTokens), -1);
     slots_.resize(static_cast<size_t>(options.max_slots));
+    snapshots_.resize(static_cast<size_t>(options.max_snapshots));
   }
 
   void set_before_step(BeforeStep hook) { before_step_ = std::move(hook); }
@@ -61,6 +62,21 @@ class ScriptedModel final : public engine::Model {
     require(result.logit_count <= options_.max_logit_rows, "more logits than the model has");
     return result;
   }
+
+  void take_snapshots(const engine::StepPlan& plan) override {
+    for (const engine::StepSequence& sequence : plan.sequences) {
+      if (sequence.save < 0) continue;
+      const Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+      const int32_t end = sequence.start_position + sequence.commit;
+      require(slot.length == end, "a snapshot of another step");
+      Snapshot& snapshot = snapshots_.at(static_cast<size_t>(sequence.save));
+      snapshot.slot = slot;
+      snapshot.last_block.clear();
+      for (int32_t position = last_block_start(end); position < end; ++position)
+        snapshot.last_block.push_back(cell(sequence, position));
+    }
+  }
+  kernels::ConstTensorView snapshot_hidden(int32_t) const noexcept override { return {}; }
 
   kernels::ConstTensorView hidden() const noexcept override { return {}; }
   engine::StepResult mtp_step(const engine::StepPlan&, std::span<const float>) override {
@@ -101,9 +117,19 @@ class ScriptedModel final : public engine::Model {
   static constexpr uint64_t kSeed = 0x1234;
 
   struct Slot {
-    uint64_t hash = kSeed;
-    int32_t length = 0;
+    uint64_t hash = kSeed;        // of the committed tokens
+    int32_t length = 0;           // committed
+    std::vector<int32_t> window;  // tokens after them
   };
+  struct Snapshot {
+    Slot slot;
+    std::vector<int32_t> last_block;
+  };
+
+  /// First position of the block that holds the newest of `tokens` tokens.
+  static int32_t last_block_start(int32_t tokens) {
+    return (tokens - 1) / kBlockTokens * kBlockTokens;
+  }
 
   static uint64_t mix(uint64_t hash, int32_t token) {
     uint64_t x = (hash ^ static_cast<uint64_t>(token)) * 0xBF58476D1CE4E5B9ull;
@@ -127,24 +153,48 @@ class ScriptedModel final : public engine::Model {
   void run(const engine::StepSequence& sequence) {
     require(sequence.slot >= 0 && sequence.slot < options_.max_slots, "no such slot");
     require(!sequence.tokens.empty(), "a sequence without rows");
-    require(sequence.commit == static_cast<int32_t>(sequence.tokens.size()) && sequence.replay == 0,
-            "windows are not scripted");
+    const auto rows = static_cast<int32_t>(sequence.tokens.size());
+    require(sequence.commit >= 0 && sequence.commit <= rows &&
+                rows - sequence.commit <= options_.max_window,
+            "a window longer than the model's");
     Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
     if (sequence.start_position == 0) slot = {};
+    if (sequence.restore >= 0) restore(sequence, slot);
+    require(sequence.replay <= static_cast<int32_t>(slot.window.size()),
+            "a replay longer than the last window");
+    for (int32_t i = 0; i < sequence.replay; ++i) commit(slot, slot.window[static_cast<size_t>(i)]);
+    slot.window.clear();
     require(slot.length == sequence.start_position, "the slot holds another length");
+    Slot with_window = slot;
     size_t wanted = 0;
-    for (size_t row = 0; row < sequence.tokens.size(); ++row) {
-      const int32_t token = sequence.tokens[row];
-      cell(sequence, slot.length) = token;
-      slot.hash = mix(slot.hash, token);
-      ++slot.length;
-      if (wanted < sequence.logit_rows.size() &&
-          sequence.logit_rows[wanted] == static_cast<int32_t>(row)) {
+    for (int32_t row = 0; row < rows; ++row) {
+      const int32_t token = sequence.tokens[static_cast<size_t>(row)];
+      cell(sequence, with_window.length) = token;
+      commit(with_window, token);
+      if (row < sequence.commit) {
+        commit(slot, token);
+      } else {
+        slot.window.push_back(token);
+      }
+      if (wanted < sequence.logit_rows.size() && sequence.logit_rows[wanted] == row) {
         ++wanted;
-        append_logits(sequence, slot);
+        append_logits(sequence, with_window);
       }
     }
     require(wanted == sequence.logit_rows.size(), "logits of a row that is not there");
+  }
+
+  static void commit(Slot& slot, int32_t token) {
+    slot.hash = mix(slot.hash, token);
+    ++slot.length;
+  }
+
+  void restore(const engine::StepSequence& sequence, Slot& slot) {
+    const Snapshot& snapshot = snapshots_.at(static_cast<size_t>(sequence.restore));
+    slot = snapshot.slot;
+    slot.window.clear();
+    int32_t position = last_block_start(slot.length);
+    for (const int32_t token : snapshot.last_block) cell(sequence, position++) = token;
   }
 
   void append_logits(const engine::StepSequence& sequence, const Slot& slot) {
@@ -171,6 +221,7 @@ class ScriptedModel final : public engine::Model {
   engine::ModelOptions options_;
   std::vector<int32_t> cache_;  // [blocks, block_tokens]
   std::vector<Slot> slots_;
+  std::vector<Snapshot> snapshots_;
   std::vector<float> logits_;
   BeforeStep before_step_;
   EditLogits edit_logits_;
