@@ -7,6 +7,7 @@ namespace yoke::engine {
 BlockPool::BlockPool(int32_t num_blocks) {
   YOKE_CHECK(num_blocks >= 0, "a pool cannot have fewer than no blocks");
   references_.resize(static_cast<size_t>(num_blocks), 0);
+  kept_.resize(static_cast<size_t>(num_blocks), false);
   free_.reserve(static_cast<size_t>(num_blocks));
   for (int32_t i = num_blocks; i-- > 0;) free_.push_back(BlockId{i});  // block 0 goes first
 }
@@ -33,15 +34,34 @@ bool BlockPool::allocate(int32_t count, std::vector<BlockId>& out) {
 }
 
 void BlockPool::retain(BlockId block) {
-  int32_t& count = references_[index_of(block)];
+  const size_t index = index_of(block);
+  int32_t& count = references_[index];
   YOKE_CHECK(count > 0, "retaining a free block");
+  idle_ -= kept_[index] && count == 1;
   ++count;
 }
 
 void BlockPool::release(BlockId block) {
-  int32_t& count = references_[index_of(block)];
-  YOKE_CHECK(count > 0, "releasing a free block");
+  const size_t index = index_of(block);
+  int32_t& count = references_[index];
+  YOKE_CHECK(count > (kept_[index] ? 1 : 0), "releasing a free block");
+  idle_ += kept_[index] && count == 2;
   if (--count == 0) free_.push_back(block);
+}
+
+void BlockPool::keep(BlockId block) {
+  const size_t index = index_of(block);
+  YOKE_CHECK(!kept_[index], "keeping a block twice");
+  retain(block);
+  kept_[index] = true;
+}
+
+void BlockPool::drop(BlockId block) {
+  const size_t index = index_of(block);
+  YOKE_CHECK(kept_[index], "dropping a block that is not kept");
+  idle_ -= references_[index] == 1;
+  kept_[index] = false;
+  release(block);
 }
 
 }  // namespace yoke::engine

@@ -30,10 +30,19 @@ class BlockPool {
   /// One holder less; the last one frees the block. Releasing a free block is a bug.
   void release(BlockId block);
 
+  /// One more holder, the prefix cache: the block is idle as long as that is the only one. A block
+  /// is kept once at most.
+  void keep(BlockId block);
+  /// The prefix cache holds it no more.
+  void drop(BlockId block);
+  int32_t idle_blocks() const noexcept { return idle_; }
+
  private:
   size_t index_of(BlockId block) const;
 
   std::vector<int32_t> references_;  // [blocks]
+  std::vector<bool> kept_;           // [blocks]
+  int32_t idle_ = 0;                 // kept, with one reference
   std::vector<BlockId> free_;        // a stack: recently used blocks are still warm in the caches
 };
 

@@ -39,11 +39,34 @@ TEST(BlockPool, a_shared_block_is_free_after_its_last_holder) {
   EXPECT_EQ(pool.references(blocks[0]), 0);
 }
 
+TEST(BlockPool, a_kept_block_is_idle_while_nobody_else_holds_it) {
+  BlockPool pool(2);
+  std::vector<BlockId> blocks;
+  ASSERT_TRUE(pool.allocate(1, blocks));
+  pool.keep(blocks[0]);
+  EXPECT_EQ(pool.idle_blocks(), 0);
+  pool.release(blocks[0]);
+  EXPECT_EQ(pool.idle_blocks(), 1);
+  EXPECT_EQ(pool.free_blocks(), 1);
+  pool.retain(blocks[0]);
+  EXPECT_EQ(pool.idle_blocks(), 0);
+  pool.drop(blocks[0]);
+  EXPECT_EQ(pool.idle_blocks(), 0);
+  EXPECT_EQ(pool.references(blocks[0]), 1);
+  pool.keep(blocks[0]);
+  pool.release(blocks[0]);
+  pool.drop(blocks[0]);
+  EXPECT_EQ(pool.idle_blocks(), 0);
+  EXPECT_EQ(pool.free_blocks(), 2);
+}
+
 TEST(BlockPoolDeathTest, releasing_a_free_block_is_a_bug) {
   BlockPool pool(1);
   EXPECT_DEATH(pool.release(BlockId{0}), "releasing a free block");
   EXPECT_DEATH(pool.retain(BlockId{0}), "retaining a free block");
   EXPECT_DEATH(pool.release(BlockId{1}), "no such block");
+  EXPECT_DEATH(pool.drop(BlockId{0}), "not kept");
+  EXPECT_DEATH(pool.keep(BlockId{0}), "retaining a free block");
 }
 
 TEST(BlockPool, random_traffic_keeps_the_books) {
