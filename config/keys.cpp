@@ -116,12 +116,17 @@ std::optional<double> as_number(const Value& v) {
   return std::nullopt;
 }
 
+/// double or optional<double>.
 template <auto Member>
 Key number(std::string_view name, double low, double high, std::string_view help) {
   Key key = row<Member>(name, ValueKind::number, kAtStart, help);
   key.get = [](const Config& c) -> Value {
     const auto& f = field<Member>(c);
-    return f ? Value(*f) : Value();
+    if constexpr (std::is_same_v<std::decay_t<decltype(f)>, std::optional<double>>) {
+      return f ? Value(*f) : Value();
+    } else {
+      return f;
+    }
   };
   key.set = [low, high](Config& c, const Value& v) -> Result<void> {
     const auto d = as_number(v);
@@ -311,6 +316,13 @@ std::vector<Key> engine_keys() {
           "answers."),
       integer<&E::max_queue>("max_queue", 0, 1'000'000,
                              "Requests that may wait; one more is answered with 429."),
+      number<&E::prompt_cache_gib>(
+          "prompt_cache_gib", 0, 1024,
+          "Memory in GiB for states after prompts, from which later prompts that begin with the "
+          "same messages go on; 0 computes every prompt from its first token."),
+      duration<&E::request_timeout>("request_timeout_s", kSecond, 0, kDay,
+                                    "Seconds from a request's arrival after which it ends with an "
+                                    "error, whatever it is doing; 0 means for ever."),
       integer<&E::threads>("threads", 0, 4096, "Threads that compute; 0 means all cores."),
       with_aliases(duration<&E::watchdog>("watchdog_s", kSecond, 1, kDay,
                                           "Seconds without a finished step, although there is "

@@ -81,7 +81,13 @@ struct ServiceStatus {
   uint64_t prompt_tokens_cached = 0;
   uint64_t generated_tokens = 0;
   uint64_t nonfinite_rows = 0;
-  double cache_usage = 0;  ///< share of KV blocks in use
+  double cache_usage = 0;  ///< share of KV blocks that requests hold
+  /// Of the prefix cache: places filled, places, those given to another prefix or for blocks, and
+  /// tokens in blocks that it alone holds.
+  int32_t snapshots = 0;
+  int32_t max_snapshots = 0;
+  uint64_t snapshot_evictions = 0;
+  int64_t idle_tokens = 0;
 };
 
 /// What the server knows of the engine. Two implementations: Engine, and the scripted one of tests.

@@ -6,6 +6,7 @@
 
 #include "engine/known_answers.h"
 #include "engine/model/caches.h"
+#include "engine/model/snapshots.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/warm_up.h"
 
@@ -15,6 +16,13 @@ namespace {
 /// Cache for sequences of ordinary length in every slot; one of full length always fits, others
 /// are preempted for it. Until memory is planned (design.md 8).
 constexpr int64_t kTokensPerSlot = 32768;
+
+/// More snapshots are not worth searching through when one must go.
+constexpr uint64_t kMaxSnapshots = 1024;
+
+/// Rows of a generation prompt, which follow the snapshot of the last message within its step:
+/// `<|assistant|><think></think>` and one to spare.
+constexpr int32_t kWindow = 4;
 
 int compute_threads(int32_t wanted) {
   if (wanted > 0) return wanted;
@@ -27,7 +35,7 @@ ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& con
   model.max_rows = options.max_batched_tokens;
   model.max_slots = options.max_sequences;
   model.max_model_len = options.max_model_len > 0 ? options.max_model_len : config.max_positions;
-  model.max_window = 1;  // no drafts yet
+  model.max_window = options.prompt_cache_bytes > 0 ? kWindow : 1;  // no drafts yet
   model.max_logit_rows = options.max_sequences;
   model.with_mtp = false;
   const int64_t all_full = int64_t{model.max_slots} * model.max_model_len;
@@ -35,6 +43,8 @@ ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& con
       std::max<int64_t>(model.max_model_len, std::min(all_full, model.max_slots * kTokensPerSlot));
   const int32_t block_tokens = cache_geometry(config, model).block_tokens;
   model.num_blocks = static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
+  model.max_snapshots = static_cast<int32_t>(std::min(
+      kMaxSnapshots, options.prompt_cache_bytes / snapshot_bytes(config, model, model.with_mtp)));
   return model;
 }
 

@@ -26,8 +26,9 @@ struct RuntimeOptions {
   int32_t max_batched_tokens = 512;  ///< rows in one step
   int32_t max_model_len = 0;         ///< tokens of one sequence; 0 = what the checkpoint allows
   int32_t max_waiting = 64;
-  config::Duration time_limit{};  ///< of one request; 0 = none
-  int32_t threads = 0;            ///< that compute; 0 = as many as the machine has cores
+  config::Duration time_limit{};    ///< of one request; 0 = none
+  uint64_t prompt_cache_bytes = 0;  ///< for snapshots of prefixes; 0 = prompts are not reused
+  int32_t threads = 0;              ///< that compute; 0 = as many as the machine has cores
 };
 
 /// Thread: open() and the destructor on one; the accessors from any.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/check.h"
+#include "engine/kv_cache/snapshot_positions.h"
 
 namespace yoke::engine {
 
@@ -17,6 +18,8 @@ SchedulerLimits StepLoop::limits(const Model& model, const Options& options) {
   limits.block_tokens = model.block_tokens();
   limits.num_blocks = model.num_blocks();
   limits.time_limit = options.time_limit;
+  limits.max_snapshots = model.options().max_snapshots;
+  limits.max_window = model.options().max_window;
   return limits;
 }
 
@@ -24,13 +27,16 @@ StepLoop::StepLoop(Model& model, Options options, config::Logger log)
     : model_(model),
       options_(std::move(options)),
       log_(std::move(log)),
-      scheduler_(limits(model, options_)) {}
+      scheduler_(limits(model, options_), [this](SequenceId id) {
+        return std::span<const int32_t>(running_.at(id).tokens);
+      }) {}
 
 void StepLoop::add(Submission submission, config::TimePoint now) {
   SequenceSpec spec;
   spec.prompt_tokens = static_cast<int32_t>(submission.request.prompt.size());
   spec.max_tokens = submission.request.max_tokens;
   spec.key_label = submission.request.key_label;
+  spec.snapshot_at = snapshot_positions(submission.request.boundaries, spec.prompt_tokens);
   const auto id = scheduler_.submit(spec, submission.at);
   YOKE_CHECK(id.ok(), "the engine let a request in that the scheduler refuses");
   log_->debug("request.queued id={} prompt_tokens={} queue_ms={:.1f}",
@@ -58,6 +64,7 @@ bool StepLoop::plan(config::TimePoint now) {
 
 void StepLoop::run() {
   const StepResult result = model_.step(step_plan_);
+  model_.take_snapshots(step_plan_);
   YOKE_CHECK(result.logit_count == static_cast<int32_t>(sampled_.size()),
              "the model returned another number of rows than was asked for");
 
@@ -83,8 +90,10 @@ void StepLoop::build_step_plan(std::span<const PlannedRows> plan) {
     sequence.start_position = rows.start;
     const auto first = running.tokens.begin() + rows.start;
     sequence.tokens.assign(first, first + rows.rows);
-    sequence.commit = rows.rows;
-    sequence.replay = 0;
+    sequence.commit = rows.commit;
+    sequence.replay = rows.replay;
+    sequence.restore = rows.restore ? static_cast<int32_t>(*rows.restore) : -1;
+    sequence.save = rows.save ? static_cast<int32_t>(*rows.save) : -1;
     sequence.logit_rows.clear();
     if (rows.samples) {
       sequence.logit_rows.push_back(rows.rows - 1);
@@ -125,7 +134,8 @@ void StepLoop::publish() {
   for (const SchedulerEvent& event : scheduler_.take_events()) {
     switch (event.kind) {
       case SchedulerEvent::Kind::started:
-        running_.at(event.id).pending.cached_tokens = 0;
+        running_.at(event.id).pending.cached_tokens = event.cached_tokens;
+        counters_.prompt_tokens_cached += static_cast<uint64_t>(event.cached_tokens);
         break;
       case SchedulerEvent::Kind::preempted:
         log_->info("request.preempted id={} tokens={}",
@@ -194,11 +204,17 @@ void StepLoop::report(ServiceStatus& status) const {
   status.waiting = counts.waiting;
   status.steps = counters_.steps;
   status.prompt_tokens_computed = counters_.prompt_tokens_computed;
+  status.prompt_tokens_cached = counters_.prompt_tokens_cached;
   status.generated_tokens = counters_.generated_tokens;
   status.nonfinite_rows = counters_.nonfinite_rows;
   const BlockPool& blocks = scheduler_.blocks();
-  status.cache_usage =
-      blocks.size() == 0 ? 0 : static_cast<double>(blocks.used_blocks()) / blocks.size();
+  const int32_t live = blocks.used_blocks() - blocks.idle_blocks();
+  status.cache_usage = blocks.size() == 0 ? 0 : static_cast<double>(live) / blocks.size();
+  const PrefixCache& prefixes = scheduler_.prefixes();
+  status.snapshots = prefixes.snapshots();
+  status.max_snapshots = prefixes.max_snapshots();
+  status.snapshot_evictions = prefixes.evictions();
+  status.idle_tokens = int64_t{blocks.idle_blocks()} * scheduler_.limits().block_tokens;
 }
 
 }  // namespace yoke::engine

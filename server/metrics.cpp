@@ -146,6 +146,15 @@ void add_engine(std::vector<MetricFamily>& out, const engine::ServiceStatus& sta
               status.nonfinite_rows);
   add_gauge(out, "yoke_kv_cache_usage_ratio", "share of KV blocks in use", status.cache_usage,
             {{"pool", "latent"}});
+  add_gauge(out, "yoke_prefix_cache_snapshots", "states after prompts that are kept",
+            status.snapshots);
+  add_gauge(out, "yoke_prefix_cache_snapshots_max", "states after prompts that fit",
+            status.max_snapshots);
+  add_gauge(out, "yoke_prefix_cache_tokens", "tokens in KV blocks that only the prefix cache holds",
+            status.idle_tokens);
+  add_counter(out, "yoke_prefix_cache_evictions_total",
+              "states after prompts that were given up for others or for blocks",
+              status.snapshot_evictions);
 }
 
 double resident_bytes() {

@@ -105,6 +105,9 @@ engine::RuntimeOptions runtime_options(const config::Config& config,
   options.max_model_len = static_cast<int32_t>(config.engine.max_model_len);
   options.max_waiting = static_cast<int32_t>(config.engine.max_queue);
   options.threads = static_cast<int32_t>(config.engine.threads);
+  options.time_limit = config.engine.request_timeout;
+  options.prompt_cache_bytes =
+      static_cast<uint64_t>(config.engine.prompt_cache_gib * static_cast<double>(1ull << 30));
   return options;
 }
 
