@@ -92,9 +92,7 @@ ChatAnswer::ChatAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ChatS
       mailbox_(std::make_shared<engine::Mailbox>()) {}
 
 ChatAnswer::~ChatAnswer() {
-  // The engine may keep the mailbox for longer than the connection's executor lives. After a
-  // cancellation it tells observe_cancel(), which needs neither.
-  if (!cancelled_) mailbox_->set_notify({});
+  if (!done_) mailbox_->set_notify({});
 }
 
 // --- admission
@@ -352,11 +350,11 @@ void ChatAnswer::fail(const ApiError& error, TimePoint now) {
 /// Nobody reads any more: the engine is told, and nothing is sent.
 void ChatAnswer::abandon(TimePoint now) {
   service_->metrics->client_disconnected(stage_);
+  end(Outcome::cancelled, 499, now);
   if (!std::exchange(cancelled_, true)) {
     model_->service->cancel(id_);
     observe_cancel(mailbox_, service_->metrics, now);
   }
-  end(Outcome::cancelled, 499, now);
 }
 
 void ChatAnswer::observe_times(TimePoint now) {
@@ -386,6 +384,8 @@ ApiError ChatAnswer::engine_error(const std::string& message) const {
 
 void ChatAnswer::end(Outcome outcome, int status, TimePoint now) {
   done_ = true;
+  // The engine may keep the mailbox for longer than the connection's executor lives.
+  mailbox_->set_notify({});
   service_->metrics->stream_buffer(-static_cast<int64_t>(buffered_));
   service_->metrics->request_ended(outcome);
   const auto between = [](TimePoint a, TimePoint b) {
