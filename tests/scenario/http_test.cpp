@@ -359,6 +359,7 @@ TEST(HttpLimits, what_is_not_http_is_400_and_closes) {
 TEST(HttpLimits, longest_idle_connection_makes_room_for_a_new_one) {
   config::Config config = test_config();
   config.server.max_connections = 2;
+  config.server.io_threads = 1;  // a connection is idle before the next one's request is read
   YesServer server(config);
   HttpClient first(server.port());
   first.request("GET", "/health");
