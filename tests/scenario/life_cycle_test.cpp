@@ -199,7 +199,9 @@ TEST(Overload, requests_wait_only_as_long_as_the_queue_allows) {
 }
 
 TEST(Overload, slow_reader_keeps_its_tokens_in_the_mailbox_and_loses_none) {
-  TestServer server;
+  config::Config config = test_config();
+  config.server.write_timeout = std::chrono::hours(1);  // however slow this machine is
+  TestServer server(config);
   server.engine.hold_all();
   HttpClient slow(server.port());
   slow.request("POST", "/v1/chat/completions", chat_body(R"(,"stream":true)"));
@@ -217,7 +219,9 @@ TEST(Overload, slow_reader_keeps_its_tokens_in_the_mailbox_and_loses_none) {
            std::string::npos;
   };
   int pages = 0;
-  while (pages < 2000 && !stalled()) emit_page(pages++);
+  while (pages < 2000 && !stalled()) {
+    for (int i = 0; i < 20; ++i) emit_page(pages++);
+  }
   ASSERT_TRUE(stalled());
   for (int i = 0; i < 50; ++i) emit_page(pages++);
   EXPECT_EQ(ask(server.port(), "GET", "/health").status, 200) << "others are not disturbed";
