@@ -14,7 +14,7 @@ constexpr size_t kBufferAlignment = 64;  // one cache line, and the widest SIMD 
 /// 64-byte aligned memory, zeroed. Movable, not copyable.
 class Buffer {
  public:
-  Buffer() = default;
+  Buffer() noexcept : memory_(nullptr, Free{kBufferAlignment}) {}
   /// Throws std::bad_alloc. `bytes` may be 0.
   explicit Buffer(size_t bytes);
 
@@ -23,6 +23,7 @@ class Buffer {
 
  private:
   struct Free {
+    size_t alignment;
     void operator()(std::byte* p) const noexcept;
   };
   std::unique_ptr<std::byte, Free> memory_;

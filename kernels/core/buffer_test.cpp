@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -14,6 +15,16 @@ TEST(Buffer, is_aligned_and_zeroed_at_every_size) {
     EXPECT_EQ(buffer.size(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment, 0u);
     for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(buffer.data()[i], std::byte{0});
+  }
+}
+
+// Such buffers ask for huge pages.
+TEST(Buffer, large_ones_are_zeroed_to_the_last_byte_and_freed) {
+  for (const size_t bytes : {(size_t{4} << 20) - 1, size_t{4} << 20, (size_t{9} << 20) + 3}) {
+    const Buffer buffer(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment, 0u);
+    EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + bytes,
+                            [](std::byte b) { return b == std::byte{0}; }));
   }
 }
 
