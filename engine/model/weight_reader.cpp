@@ -14,9 +14,6 @@ using kernels::TensorView;
 
 namespace {
 
-/// Stands for a trellis that is only counted, so that its matrix says what it will be.
-constexpr uint16_t kCounted = 0;
-
 constexpr std::string_view kFloats = "BF16 F16 F32";
 
 std::string describe(const Shape& shape) {
@@ -186,9 +183,17 @@ kernels::Exl3Matrix WeightReader::exl3(const std::string& module, const Exl3Grou
   matrix.out = out;
   matrix.bits = group.bits;
   matrix.codebook = group.codebook;
-  const TensorView trellis = allocate(DType::i16, {in / 16, out / 16, 16 * group.bits});
-  read(*group.trellis, trellis);
-  matrix.trellis = memory_.counting() ? &kCounted : static_cast<const uint16_t*>(trellis.data);
+  // What is kept is the trellis in the kernels' order; the checkpoint's own is read and dropped.
+  const Shape shape{in / 16, out / 16, 16 * group.bits};
+  const TensorView packed = allocate(DType::i16, shape);
+  Tensor trellis = memory_.counting() ? Tensor() : Tensor(DType::i16, shape);
+  read(*group.trellis, trellis.view());
+  if (!idle()) {
+    matrix.trellis = reinterpret_cast<const uint16_t*>(trellis.view().as<int16_t>());
+    kernels::exl3_pack(packed.data, matrix);
+  }
+  matrix.trellis = nullptr;
+  matrix.packed = packed.data;
   matrix.suh = scales(*group.in_scales, in);
   matrix.svh = scales(*group.out_scales, out);
   return matrix;

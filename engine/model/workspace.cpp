@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "engine/model/caches.h"
-#include "kernels/exl3/exl3.h"
+#include "kernels/linear/linear.h"
 #include "kernels/moe_experts/moe_experts.h"
 
 namespace yoke::engine {
@@ -14,7 +14,7 @@ using kernels::LinearWeight;
 
 namespace {
 
-/// Floats that the EXL3 products of one step need at most.
+/// Floats of scratch that the products of one step take at most.
 class ScratchNeed {
  public:
   ScratchNeed(const ModelConfig& config, const ModelOptions& options, int threads)
@@ -35,7 +35,7 @@ class ScratchNeed {
 
  private:
   void linear(const LinearWeight& w, int64_t rows) {
-    if (w.is_exl3()) floats_ = std::max(floats_, kernels::exl3_scratch_floats(w.exl3, rows));
+    floats_ = std::max(floats_, kernels::linear_scratch_floats(w, rows));
   }
   void mlp(const MlpWeights& w) {
     for (const LinearWeight* m : {&w.gate, &w.up, &w.down}) linear(*m, rows_);
@@ -47,14 +47,15 @@ class ScratchNeed {
         linear(*m, rows_);
     } else {
       const auto& dsa = std::get<DsaWeights>(layer.attention);
-      for (const LinearWeight* m :
-           {&dsa.q_a, &dsa.q_b, &dsa.kv_a, &dsa.o, &dsa.index_q, &dsa.index_k, &dsa.index_w})
+      for (const LinearWeight* m : {&dsa.q_a, &dsa.q_b, &dsa.kv_a, &dsa.o, &dsa.index_q,
+                                    &dsa.index_k, &dsa.index_w, &dsa.index_gate})
         linear(*m, rows_);
     }
     if (const auto* dense = std::get_if<MlpWeights>(&layer.mlp)) {
       mlp(*dense);
     } else {
       const auto& moe = std::get<MoeWeights>(layer.mlp);
+      linear(moe.router, rows_);
       mlp(moe.shared);
       for (const auto* matrices : {&moe.gate, &moe.up, &moe.down})
         floats_ =

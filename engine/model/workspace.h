@@ -11,7 +11,7 @@ namespace yoke::engine {
 
 /// R = max_rows, H = hidden, S = residual streams, k = experts per token.
 struct Workspace {
-  /// `weights` give the scratch that EXL3 products need.
+  /// `weights` give the scratch that the products need.
   Workspace(const ModelConfig& config, const ModelOptions& options, const Weights& weights,
             int threads, Memory& memory);
 
@@ -19,7 +19,7 @@ struct Workspace {
   kernels::Tensor post, comb;  ///< [R, S], [R, S, S] f32
   kernels::Tensor x;           ///< [R, H] act: input of a sub-layer, before and after its norm
   kernels::Tensor y;           ///< [R, H] f32: its output, rounded when it joins the streams
-  kernels::Tensor scratch;     ///< f32, for EXL3 products
+  kernels::Tensor scratch;     ///< f32, for products
 
   // KDA, W = heads · head_dim
   kernels::Tensor q_raw, k_raw, v_raw, q, k, v;  ///< [R, W] act: before and after the convolution

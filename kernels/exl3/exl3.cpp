@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "config/check.h"
+#include "kernels/exl3/exl3_packed.h"
 
 namespace yoke::kernels {
 namespace {
@@ -82,10 +83,12 @@ void exl3_decode_inner(TensorView inner, const Exl3Matrix& w) noexcept {
   YOKE_CHECK(inner.dtype == DType::f16 && inner.elements() == w.in * w.out,
              "exl3_decode_inner: want inner [in, out] f16");
   f16* to = inner.as<f16>();
+  uint16_t words[128];
   uint16_t states[256];
   for (int64_t tk = 0; tk < w.in / 16; ++tk) {
     for (int64_t tn = 0; tn < w.out / 16; ++tn) {
-      exl3_tile_states(states, w.trellis + (tk * (w.out / 16) + tn) * 16 * w.bits, w.bits);
+      exl3_tile_words(words, w, tk, tn);
+      exl3_tile_states(states, words, w.bits);
       for (int i = 0; i < 256; ++i) {
         const int position = exl3_tile_position(i);
         to[(tk * 16 + position / 16) * w.out + tn * 16 + position % 16] =

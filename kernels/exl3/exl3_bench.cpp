@@ -3,10 +3,13 @@
 #include <benchmark/benchmark.h>
 
 #include "kernels/exl3/exl3.h"
+#include "kernels/testing/bench.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
 namespace {
+
+const testing::BenchContext context;
 
 struct RandomMatrix {
   RandomMatrix(int64_t in, int64_t out, int bits, Codebook codebook)
@@ -51,7 +54,7 @@ void exl3_matmul_bench(benchmark::State& state, Codebook codebook, DType dtype, 
 
 void shapes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"in", "out", "K", "rows"})->Unit(benchmark::kMicrosecond);
-  for (const int64_t rows : {1, 8, 32}) {
+  for (const int64_t rows : {1, 4, 8, 48, 512}) {
     bench->Args({4096, 2048, 4, rows});  // GLM-5.3-Flash gate, up
     bench->Args({2048, 4096, 4, rows});  // GLM-5.3-Flash down
     bench->Args({128, 256, 4, rows});    // nano gate, up

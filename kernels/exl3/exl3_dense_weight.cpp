@@ -2,6 +2,7 @@
 
 #include "config/check.h"
 #include "kernels/exl3/exl3.h"
+#include "kernels/exl3/exl3_packed.h"
 #include "kernels/exl3/hadamard.h"
 
 namespace yoke::kernels {
@@ -9,10 +10,12 @@ namespace {
 
 /// Wq's columns [first, first + 128) as rows of y, widened.
 void decode_columns(float* y, const Exl3Matrix& w, int64_t first) {
+  uint16_t words[128];
   uint16_t states[256];
   for (int64_t tk = 0; tk < w.in / 16; ++tk) {
     for (int64_t tn = first / 16; tn < (first + kHadamardBlock) / 16; ++tn) {
-      exl3_tile_states(states, w.trellis + (tk * (w.out / 16) + tn) * 16 * w.bits, w.bits);
+      exl3_tile_words(words, w, tk, tn);
+      exl3_tile_states(states, words, w.bits);
       for (int i = 0; i < 256; ++i) {
         const int position = exl3_tile_position(i);
         y[(tn * 16 + position % 16) * w.in + tk * 16 + position / 16] =

@@ -117,6 +117,20 @@ void exl3_unpack_pair(uint16_t* left, uint16_t* right, const void* from, int bit
   }
 }
 
+void exl3_tile_words(uint16_t* words, const Exl3Matrix& w, int64_t tk, int64_t tn) noexcept {
+  if (w.trellis != nullptr) {
+    std::copy_n(w.trellis + (tk * (w.out / 16) + tn) * 16 * w.bits, 16 * w.bits, words);
+    return;
+  }
+  uint16_t other[128];
+  const auto* pair = static_cast<const std::byte*>(w.packed) + exl3_pair_offset(w, tn / 2, tk);
+  if (tn % 2 == 0) {
+    exl3_unpack_pair(words, other, pair, w.bits);
+  } else {
+    exl3_unpack_pair(other, words, pair, w.bits);
+  }
+}
+
 size_t exl3_packed_bytes(const Exl3Matrix& w) noexcept {
   return static_cast<size_t>(w.in / 16 * (w.out / kStripColumns) * exl3_pair_bytes(w.bits));
 }

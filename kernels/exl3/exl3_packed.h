@@ -39,4 +39,7 @@ void exl3_pack_pair(void* to, const uint16_t* left, const uint16_t* right, int b
 /// The inverse.
 void exl3_unpack_pair(uint16_t* left, uint16_t* right, const void* from, int bits) noexcept;
 
+/// The 16 · bits words of a tile as the checkpoint stores them, from whichever form there is.
+void exl3_tile_words(uint16_t* words, const Exl3Matrix& w, int64_t tk, int64_t tn) noexcept;
+
 }  // namespace yoke::kernels

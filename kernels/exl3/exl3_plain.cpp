@@ -15,26 +15,11 @@ float round_to_f16(float x) {
   return to_float(to_f16(x));
 }
 
-/// The words of a tile as the checkpoint has them, from either form.
-void tile_words(uint16_t* words, const Exl3Matrix& w, int64_t tk, int64_t tn) {
-  if (w.trellis != nullptr) {
-    std::copy_n(w.trellis + (tk * (w.out / 16) + tn) * 16 * w.bits, 16 * w.bits, words);
-    return;
-  }
-  uint16_t other[128];
-  const auto* pair = static_cast<const std::byte*>(w.packed) + exl3_pair_offset(w, tn / 2, tk);
-  if (tn % 2 == 0) {
-    exl3_unpack_pair(words, other, pair, w.bits);
-  } else {
-    exl3_unpack_pair(other, words, pair, w.bits);
-  }
-}
-
 /// A tile's weights, row by row in the order of the trellis.
 void decode_tile(float weights[16][16], const Exl3Matrix& w, int64_t tk, int64_t tn) {
   uint16_t words[128];
   uint16_t states[256];
-  tile_words(words, w, tk, tn);
+  exl3_tile_words(words, w, tk, tn);
   exl3_tile_states(states, words, w.bits);
   for (int i = 0; i < 256; ++i) {
     const int position = exl3_tile_position(i);

@@ -148,6 +148,19 @@ std::vector<f16> decoded_inner(const Exl3Matrix& w) {
   return inner;
 }
 
+TEST_P(Exl3Simd, decoding_reads_either_form) {
+  Random random(7);
+  SCOPED_TRACE(random.trace());
+  const RandomMatrix m(random, 128, 128, bits(), codebook());
+  EXPECT_EQ(decoded_inner(m.packed_only()), decoded_inner(m.trellis_only()));
+  testing::Compute compute;
+  Tensor from_trellis = testing::unwritten(DType::f32, {128, 128});
+  Tensor from_packed = testing::unwritten(DType::f32, {128, 128});
+  exl3_dense_weight(from_trellis.view(), m.trellis_only(), compute.stream);
+  exl3_dense_weight(from_packed.view(), m.packed_only(), compute.stream);
+  EXPECT_TRUE(testing::same_bits(from_packed.view(), from_trellis.view()));
+}
+
 TEST_P(Exl3Simd, decodes_every_weight) {
   Random random(2);
   SCOPED_TRACE(random.trace());
