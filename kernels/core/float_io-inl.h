@@ -16,17 +16,15 @@ HWY_BEFORE_NAMESPACE();
 namespace yoke::kernels {
 namespace HWY_NAMESPACE {
 
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D>
-HWY_INLINE hn::Vec<D> load_as_float(D d, const float* from) {
+HWY_INLINE hn::Vec<D> load_as_float([[maybe_unused]] D d, const float* from) {
   return hn::LoadU(d, from);
 }
 
 template <class D>
-HWY_INLINE hn::Vec<D> load_as_float(D d, const bf16* from) {
+HWY_INLINE hn::Vec<D> load_as_float([[maybe_unused]] D d, const bf16* from) {
   const hn::RebindToUnsigned<D> d32;
   const hn::Rebind<uint16_t, D> d16;
   const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
@@ -34,28 +32,30 @@ HWY_INLINE hn::Vec<D> load_as_float(D d, const bf16* from) {
 }
 
 template <class D>
-HWY_INLINE hn::Vec<D> load_as_float(D d, const f16* from) {
+HWY_INLINE hn::Vec<D> load_as_float([[maybe_unused]] D d, const f16* from) {
   const hn::Rebind<hwy::float16_t, D> d16;
   const hn::Rebind<uint16_t, D> du16;
   const auto bits = hn::LoadU(du16, reinterpret_cast<const uint16_t*>(from));
   return hn::PromoteTo(d, hn::BitCast(d16, bits));
 }
 
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 /// To fp16 and back.
 template <class D>
 HWY_INLINE hn::Vec<D> through_half(D d, hn::Vec<D> x) {
   const hn::Rebind<hwy::float16_t, D> d16;
   return hn::PromoteTo(d, hn::DemoteTo(d16, x));
 }
+#endif
 
 template <class D>
-HWY_INLINE void store_rounded(D d, hn::Vec<D> x, float* to) {
+HWY_INLINE void store_rounded([[maybe_unused]] D d, hn::Vec<D> x, float* to) {
   hn::StoreU(x, d, to);
 }
 
 /// Nearest even; NaN stays NaN, as to_bf16 of types.h.
 template <class D>
-HWY_INLINE void store_rounded(D d, hn::Vec<D> x, bf16* to) {
+HWY_INLINE void store_rounded([[maybe_unused]] D d, hn::Vec<D> x, bf16* to) {
   const hn::RebindToUnsigned<D> d32;
   const hn::Rebind<uint16_t, D> d16;
   const auto bits = hn::BitCast(d32, x);
@@ -68,8 +68,6 @@ HWY_INLINE void store_rounded(D d, hn::Vec<D> x, bf16* to) {
                                            hn::IfThenElse(is_nan, nan, rounded))),
              d16, reinterpret_cast<uint16_t*>(to));
 }
-
-#endif  // not scalar
 
 }  // namespace HWY_NAMESPACE
 }  // namespace yoke::kernels

@@ -1,9 +1,10 @@
 // dense_product: small tiles of rows × outputs, each element with its own sixteen partial sums, so
 // that the tile's shape is a matter of speed alone.
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 
 #include "kernels/core/simd_targets.h"
+#include "kernels/linear/bf16_dot.h"
 #include "kernels/linear/dense_product.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,13 +18,27 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
+/// One section, by the tree.
+float multiply_section(const DenseProduct& p, int64_t r, int64_t o, int64_t begin, int64_t end) {
+  float sums[kDenseSums] = {};
+  for (int64_t k = begin; k < end; ++k) {
+    float& sum = sums[k % kDenseSums];
+    sum =
+        std::fma(load_float(p.w, p.w_offset + o * p.in + k), load_float(p.x, p.x_row(r) + k), sum);
+  }
+  for (int64_t half = kDenseSums / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) sums[l] += sums[l + half];
+  }
+  return sums[0];
+}
+
 void multiply(const DenseProduct& p, int64_t rows, int64_t out_begin, int64_t out_end) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t o = out_begin; o < out_end; ++o) {
-      double sum = 0;
-      for (int64_t k = 0; k < p.in; ++k)
-        sum += double{load_float(p.w, p.w_offset + o * p.in + k)} * load_float(p.x, p.x_row(r) + k);
-      store_float(p.y, p.y_row(r) + o, static_cast<float>(sum));
+      float sum = multiply_section(p, r, o, 0, std::min(p.in, kDenseSection));
+      for (int64_t k = kDenseSection; k < p.in; k += kDenseSection)
+        sum += multiply_section(p, r, o, k, std::min(p.in, k + kDenseSection));
+      store_float(p.y, p.y_row(r) + o, sum);
     }
   }
 }
@@ -32,7 +47,7 @@ void multiply(const DenseProduct& p, int64_t rows, int64_t out_begin, int64_t ou
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kSums = 16;
+constexpr int kSums = kDenseSums;
 using DF = hn::CappedTag<float, kSums>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
@@ -73,9 +88,9 @@ HWY_INLINE float sum_of_partials(VF* sums) {
   return sum_of_lanes(DF(), sums[0]);
 }
 
-/// sums[r·outputs + o] = W[o] · x[r] for one tile.
+/// results[r·outputs + o] = the section's W[o] · x[r] for one tile.
 template <int kRows, int kOutputs, class X, class W>
-HWY_INLINE void multiply_tile(float* results, const X* const* x, const W* const* w, int64_t in) {
+HWY_INLINE void multiply_section(float* results, const X* const* x, const W* const* w, int64_t in) {
   VF sums[kRows][kOutputs][kVectors];
   HWY_UNROLL(12)
   for (int i = 0; i < kRows * kOutputs * kVectors; ++i)
@@ -120,41 +135,74 @@ HWY_INLINE void multiply_tile(float* results, const X* const* x, const W* const*
   }
 }
 
+/// totals[r·stride + o] (+)= the section from input k on, for one tile.
 template <int kRows, int kOutputs, class X, class W>
-HWY_INLINE void multiply_and_store(const DenseProduct& p, int64_t row, int64_t output) {
+HWY_INLINE void add_section(float* totals, int64_t stride, const DenseProduct& p, int64_t row,
+                            int64_t output, int64_t k) {
   const X* x[kRows];
   const W* w[kOutputs];
-  for (int r = 0; r < kRows; ++r) x[r] = static_cast<const X*>(p.x.data) + p.x_row(row + r);
+  for (int r = 0; r < kRows; ++r) x[r] = static_cast<const X*>(p.x.data) + p.x_row(row + r) + k;
   for (int o = 0; o < kOutputs; ++o)
-    w[o] = static_cast<const W*>(p.w.data) + p.w_offset + (output + o) * p.in;
+    w[o] = static_cast<const W*>(p.w.data) + p.w_offset + (output + o) * p.in + k;
   float results[kRows * kOutputs];
-  multiply_tile<kRows, kOutputs>(results, x, w, p.in);
+  multiply_section<kRows, kOutputs>(results, x, w, std::min(p.in - k, kDenseSection));
   for (int r = 0; r < kRows; ++r) {
-    for (int o = 0; o < kOutputs; ++o)
-      store_float(p.y, p.y_row(row + r) + output + o, results[r * kOutputs + o]);
+    for (int o = 0; o < kOutputs; ++o) {
+      float& total = totals[r * stride + o];
+      total = k == 0 ? results[r * kOutputs + o] : total + results[r * kOutputs + o];
+    }
   }
 }
 
-/// Outputs in tiles of kOutputs, the rest one by one.
+/// Outputs in tiles of kOutputs, the rest one by one. One row walks along whole rows of weights, as
+/// they stream best; several rows take the next section of kPass outputs at a time, so that their
+/// own section stays in the first cache.
 template <int kRows, int kOutputs, class X, class W>
 HWY_NOINLINE void multiply_rows(const DenseProduct& p, int64_t row, int64_t begin, int64_t end) {
-  int64_t o = begin;
-  for (; o + kOutputs <= end; o += kOutputs) multiply_and_store<kRows, kOutputs, X, W>(p, row, o);
-  for (; o < end; ++o) multiply_and_store<kRows, 1, X, W>(p, row, o);
+  constexpr int64_t kPass = kRows == 1 ? kOutputs : 16;
+  float totals[kRows * kPass];
+  for (int64_t first = begin; first < end; first += kPass) {
+    const int64_t count = std::min(kPass, end - first);
+    for (int64_t k = 0; k < p.in; k += kDenseSection) {
+      int64_t o = 0;
+      for (; o + kOutputs <= count; o += kOutputs)
+        add_section<kRows, kOutputs, X, W>(totals + o, kPass, p, row, first + o, k);
+      for (; o < count; ++o) add_section<kRows, 1, X, W>(totals + o, kPass, p, row, first + o, k);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int64_t o = 0; o < count; ++o)
+        store_float(p.y, p.y_row(row + r) + first + o, totals[r * kPass + o]);
+    }
+  }
 }
 
-/// Tiles of 1×4, 2×2 and 3×2 keep 8 to 12 vectors of sums in AVX2's sixteen registers and enough
-/// independent sums to hide the latency of a multiply-add.
+/// Tiles of 1×4, 2×2, 3×2, 4×1 and 5×1 keep 8 to 12 vectors of sums in AVX2's sixteen registers:
+/// enough independent sums to hide the latency of a multiply-add.
 template <class X, class W>
 void multiply_typed(const DenseProduct& p, int64_t rows, int64_t out_begin, int64_t out_end) {
   // So many outputs that their weights stay in a level-2 cache while all rows pass.
-  const int64_t chunk = std::max<int64_t>(4, (int64_t{128} << 10) / (p.in * sizeof(W)) / 4 * 4);
+  const int64_t chunk =
+      std::max<int64_t>(4, (int64_t{128} << 10) / (p.in * int64_t{sizeof(W)}) / 4 * 4);
   for (int64_t begin = out_begin; begin < out_end; begin += chunk) {
     const int64_t end = std::min(out_end, begin + chunk);
     int64_t r = 0;
-    for (; rows - r >= 3 && rows - r != 4; r += 3) multiply_rows<3, 2, X, W>(p, r, begin, end);
-    for (; rows - r >= 2; r += 2) multiply_rows<2, 2, X, W>(p, r, begin, end);
-    if (r < rows) multiply_rows<1, 4, X, W>(p, r, begin, end);
+    for (; rows - r >= 6 || rows - r == 3; r += 3) multiply_rows<3, 2, X, W>(p, r, begin, end);
+    switch (rows - r) {
+      case 5:
+        multiply_rows<5, 1, X, W>(p, r, begin, end);
+        break;
+      case 4:
+        multiply_rows<4, 1, X, W>(p, r, begin, end);
+        break;
+      case 2:
+        multiply_rows<2, 2, X, W>(p, r, begin, end);
+        break;
+      case 1:
+        multiply_rows<1, 4, X, W>(p, r, begin, end);
+        break;
+      default:
+        break;
+    }
   }
 }
 
@@ -191,6 +239,7 @@ HWY_EXPORT(multiply);
 
 void dense_product(const DenseProduct& p, int64_t rows, int64_t out_begin,
                    int64_t out_end) noexcept {
+  if (uses_bf16_dot(p)) return bf16_dot_product(p, rows, out_begin, out_end);
   if (rows > 0) HWY_DYNAMIC_DISPATCH(multiply)(p, rows, out_begin, out_end);
 }
 

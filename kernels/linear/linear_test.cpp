@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -18,7 +19,9 @@ namespace {
 Tensor product(ConstTensorView weight, ConstTensorView x, DType y_type, int threads = 1) {
   testing::Compute compute(threads);
   Tensor y = testing::unwritten(y_type, {x.dim(0), weight.dim(0)});
-  linear(y.view(), x, {.dense = weight, .exl3 = {}}, {}, compute.stream);
+  const LinearWeight w{.dense = weight, .exl3 = {}};
+  Tensor scratch = testing::unwritten(DType::f32, {linear_scratch_floats(w, x.dim(0))});
+  linear(y.view(), x, w, scratch.view(), compute.stream);
   return y;
 }
 
@@ -41,13 +44,14 @@ TEST(Linear, known_answer) {
       testing::same_bits(reference(w.view(), x.view(), DType::bf16).view(), expected.view()));
 }
 
-// Each partial sum makes in/16 roundings and the tree four more, each at most 2^-24 of the sum of
-// magnitudes; the reference rounds once to float.
+// Each partial sum makes at most 1024/16 roundings, the tree four more and each section one, each
+// at most 2^-24 of the sum of magnitudes; the reference rounds once to float.
 Tensor float_bounds(ConstTensorView weight, ConstTensorView x) {
   const Tensor magnitudes =
       reference(testing::absolute(weight).view(), testing::absolute(x).view(), DType::f32);
   Tensor bounds(DType::f32, magnitudes.view().shape);
-  const double steps = std::ceil(static_cast<double>(weight.dim(1)) / 16) + 4 + 1;
+  const auto in = static_cast<double>(weight.dim(1));
+  const double steps = std::ceil(std::min(in, 1024.0) / 16) + 4 + std::ceil(in / 1024) + 1;
   for (int64_t i = 0; i < bounds.view().elements(); ++i)
     store_float(bounds.view(), i,
                 static_cast<float>(1.001 * steps * 0x1p-24 * load_float(magnitudes.view(), i)));
@@ -82,29 +86,35 @@ TEST(Linear, agrees_with_the_reference_for_odd_lengths_row_counts_and_types) {
 /// The tree of dense_product.h, spelled out.
 float tree_sum(ConstTensorView w, int64_t o, ConstTensorView x, int64_t r) {
   const int64_t in = w.dim(1);
-  float sums[16] = {};
-  for (int64_t k = 0; k < in; ++k)
-    sums[k % 16] = std::fma(load_float(w, o * in + k), load_float(x, r * in + k), sums[k % 16]);
-  for (int half = 8; half > 0; half /= 2) {
-    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+  float total = 0;
+  for (int64_t begin = 0; begin < in; begin += 1024) {
+    float sums[16] = {};
+    for (int64_t k = begin; k < std::min(in, begin + 1024); ++k)
+      sums[k % 16] = std::fma(load_float(w, o * in + k), load_float(x, r * in + k), sums[k % 16]);
+    for (int half = 8; half > 0; half /= 2) {
+      for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+    }
+    total = begin == 0 ? sums[0] : total + sums[0];
   }
-  return sums[0];
+  return total;
 }
 
 TEST(Linear, sums_by_the_stated_tree) {
-  if (simd_target() == SimdTarget::scalar)
-    GTEST_SKIP() << "no SIMD target on this machine: sums are in float64";
   testing::Random random(62);
   SCOPED_TRACE(random.trace());
-  for (const int64_t in : {1, 15, 16, 17, 40, 512, 1000}) {
-    const Tensor w = testing::random_tensor(random, DType::bf16, {7, in});
-    const Tensor x = testing::random_tensor(random, DType::f32, {5, in});
-    const Tensor y = product(w.view(), x.view(), DType::f32);
-    for (int64_t r = 0; r < 5; ++r) {
-      for (int64_t o = 0; o < 7; ++o)
-        ASSERT_EQ(load_float(y.view(), r * 7 + o), tree_sum(w.view(), o, x.view(), r))
-            << "in " << in << " [" << r << ", " << o << "]";
-    }
+  for (const int64_t in : {1, 15, 16, 17, 40, 1000, 1024, 1025, 2100}) {
+    const Tensor w = testing::random_tensor(random, DType::bf16, {37, in});
+    const Tensor x = testing::random_tensor(random, DType::f32, {8, in});
+    testing::for_each_simd_target([&] {
+      for (const int64_t rows : {5, 8}) {  // below and above the count from which rows are packed
+        const Tensor y = product(w.view(), testing::row_range(x.view(), 0, rows), DType::f32);
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t o = 0; o < 37; ++o)
+            ASSERT_EQ(load_float(y.view(), r * 37 + o), tree_sum(w.view(), o, x.view(), r))
+                << "in " << in << " [" << r << ", " << o << "]";
+        }
+      }
+    });
   }
 }
 
@@ -140,6 +150,35 @@ TEST(Linear, bits_of_a_row_depend_neither_on_other_rows_nor_on_threads) {
           }
         }
       });
+    }
+  }
+}
+
+TEST(Linear, many_rows_and_all_types_give_the_bits_of_one_row) {
+  testing::Random random(70);
+  SCOPED_TRACE(random.trace());
+  constexpr int64_t kMany = 130;
+  for (const DType w_type : {DType::bf16, DType::f16, DType::f32}) {
+    for (const DType x_type : {DType::bf16, DType::f32}) {
+      for (const int64_t in : {40, 512, 2100}) {
+        const Tensor w = testing::random_tensor(random, w_type, {83, in});
+        const Tensor x = testing::random_tensor(random, x_type, {kMany, in});
+        testing::for_each_simd_target([&] {
+          Tensor ones = testing::unwritten(x_type, {kMany, 83});
+          testing::Compute compute;
+          for (int64_t r = 0; r < kMany; ++r)
+            linear(testing::row_range(ones.view(), r, 1), testing::row_range(x.view(), r, 1),
+                   {.dense = w.view(), .exl3 = {}}, {}, compute.stream);
+          for (const int64_t rows : {16, 64, 130}) {
+            for (const int threads : {1, 3}) {
+              const Tensor y =
+                  product(w.view(), testing::row_range(x.view(), 0, rows), x_type, threads);
+              ASSERT_TRUE(testing::same_bits(y.view(), testing::row_range(ones.view(), 0, rows)))
+                  << "in " << in << " rows " << rows << " threads " << threads;
+            }
+          }
+        });
+      }
     }
   }
 }

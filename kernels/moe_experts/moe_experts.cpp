@@ -4,6 +4,7 @@
 
 #include "config/check.h"
 #include "kernels/core/row_io.h"
+#include "kernels/core/row_sums.h"
 #include "kernels/exl3/exl3_product.h"
 #include "kernels/linear/dense_product.h"
 
@@ -22,10 +23,11 @@ void combine_row(const TensorView& y, const ConstTensorView& slots, const float*
     for (int64_t j = 0; j < k; ++j) {
       if (ids[j] < 0) continue;
       const float* slot = slots.as<float>() + (row * k + j) * hidden + begin;
-      for (int64_t i = 0; i < count; ++i) sums[i] += double{weights[j]} * double{slot[i]};
+      add_scaled(sums, double{weights[j]}, slot, count);
     }
     load_floats(values, shared, row * hidden + begin, count);
-    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(sums[i] + double{values[i]});
+    add_scaled(sums, 1.0, values, count);
+    round_sums(values, sums, count);
     store_floats(y, row * hidden + begin, values, count);
   }
 }
@@ -51,27 +53,58 @@ struct Grouped {
   }
 };
 
+/// Calls row(i, expert) for every item i in segment order, spread over the threads.
+template <class Row>
+void for_each_item(const Grouped& g, int64_t ns, ThreadPool& threads, const Row& row) {
+  threads.for_range(g.first(g.experts()), grain_for(ns), [&](int64_t begin, int64_t end, int) {
+    int64_t expert = std::upper_bound(g.offsets, g.offsets + g.experts(), begin) - g.offsets - 1;
+    for (int64_t i = begin; i < end; ++i) {
+      while (i >= g.first(expert + 1)) ++expert;
+      row(i, expert);
+    }
+  });
+}
+
+DenseProduct dense_product_of(const Grouped& g, int64_t expert) {
+  return {.y = g.y,
+          .x = g.x,
+          .w = g.weight(expert).dense,
+          .in = g.weight(expert).in(),
+          .x_stride = g.weight(expert).in(),
+          .y_stride = g.weight(expert).out(),
+          .items = g.items + g.first(expert),
+          .x_divisor = g.x_divisor};
+}
+
 /// (expert, outputs) pairs are spread over the threads. `all` items at most: how much work to
-/// expect.
-void multiply_dense(const Grouped& g, int64_t all, ThreadPool& threads) {
+/// expect. Scratch: the inputs of experts with many rows, packed, one stretch per expert.
+void multiply_dense(const Grouped& g, int64_t all, float* scratch, ThreadPool& threads) {
   constexpr int64_t kOutputs = 64;
   const int64_t in = g.weights[0].in();
   const int64_t out = g.weights[0].out();
+  const int64_t row_floats = dense_packed_floats(in, 1);
+  for_each_item(g, in, threads, [&](int64_t i, int64_t expert) {
+    const DenseProduct product = dense_product_of(g, expert);
+    if (packs_rows(product, g.rows(expert)))
+      dense_pack_row(scratch + g.first(expert) * row_floats, i - g.first(expert), g.rows(expert),
+                     product);
+  });
   const int64_t parts = (out + kOutputs - 1) / kOutputs;
   const int64_t part_ns = kOutputs * dense_product_ns(in, all) / g.experts();
   threads.for_range(g.experts() * parts, grain_for(part_ns), [&](int64_t begin, int64_t end, int) {
     for (int64_t u = begin; u < end; ++u) {
       const int64_t expert = u / parts;
+      const int64_t rows = g.rows(expert);
+      if (rows == 0) continue;
       const int64_t output = u % parts * kOutputs;
-      const DenseProduct product{.y = g.y,
-                                 .x = g.x,
-                                 .w = g.weight(expert).dense,
-                                 .in = in,
-                                 .x_stride = in,
-                                 .y_stride = out,
-                                 .items = g.items + g.first(expert),
-                                 .x_divisor = g.x_divisor};
-      dense_product(product, g.rows(expert), output, std::min(out, output + kOutputs));
+      const int64_t output_end = std::min(out, output + kOutputs);
+      const DenseProduct product = dense_product_of(g, expert);
+      if (packs_rows(product, rows)) {
+        dense_product_packed(product, scratch + g.first(expert) * row_floats, rows, output,
+                             output_end);
+      } else {
+        dense_product(product, rows, output, output_end);
+      }
     }
   });
 }
@@ -83,13 +116,9 @@ void multiply_exl3(const Grouped& g, int64_t all, float* scratch, ThreadPool& th
   const int64_t blocks = out / kExl3Block;
   float* sums = scratch + all * in;
   const int64_t items = g.first(g.experts());
-  threads.for_range(items, grain_for(exl3_transform_ns(in)), [&](int64_t begin, int64_t end, int) {
-    int64_t expert = std::upper_bound(g.offsets, g.offsets + g.experts(), begin) - g.offsets - 1;
-    for (int64_t i = begin; i < end; ++i) {
-      while (i >= g.first(expert + 1)) ++expert;
-      exl3_transform_input(scratch + g.first(expert) * in, i - g.first(expert), g.rows(expert), g.x,
-                           g.items[i] / g.x_divisor, g.weight(expert).exl3);
-    }
+  for_each_item(g, exl3_transform_ns(in), threads, [&](int64_t i, int64_t expert) {
+    exl3_transform_input(scratch + g.first(expert) * in, i - g.first(expert), g.rows(expert), g.x,
+                         g.items[i] / g.x_divisor, g.weight(expert).exl3);
   });
   // Few experts of many may have rows: what a pair costs on average, were the work spread evenly.
   const int64_t busy = std::min(items, g.experts());
@@ -124,24 +153,24 @@ void grouped_linear(TensorView y, ConstTensorView x, int32_t x_divisor, ConstTen
              "grouped_linear: want y [rows·k, out], x [rows·k / x_divisor, in]");
   const Grouped grouped{y, x, x_divisor, offsets.as<int32_t>(), items.as<int32_t>(), weights};
   ThreadPool* threads = &stream.threads();
-  if (weights[0].is_exl3()) {
-    YOKE_CHECK(scratch.dtype == DType::f32 &&
-                   scratch.elements() >=
-                       grouped_linear_scratch_floats(weights, items.elements(), threads->threads()),
-               "grouped_linear: scratch too small");
-    stream.launch("grouped_linear", [=, all = items.elements()] {
+  YOKE_CHECK(scratch.dtype == DType::f32 &&
+                 scratch.elements() >=
+                     grouped_linear_scratch_floats(weights, items.elements(), threads->threads()),
+             "grouped_linear: scratch too small");
+  stream.launch("grouped_linear", [=, all = items.elements()] {
+    if (grouped.weights[0].is_exl3()) {
       multiply_exl3(grouped, all, scratch.as<float>(), *threads);
-    });
-  } else {
-    stream.launch("grouped_linear",
-                  [=, all = items.elements()] { multiply_dense(grouped, all, *threads); });
-  }
+    } else {
+      multiply_dense(grouped, all, scratch.as<float>(), *threads);
+    }
+  });
 }
 
 int64_t grouped_linear_scratch_floats(std::span<const LinearWeight> weights, int64_t items,
                                       int) noexcept {
   YOKE_CHECK(!weights.empty(), "grouped_linear: no experts");
-  return weights[0].is_exl3() ? items * (weights[0].in() + weights[0].out()) : 0;
+  return weights[0].is_exl3() ? items * (weights[0].in() + weights[0].out())
+                              : dense_packed_floats(weights[0].in(), items);
 }
 
 void moe_combine(TensorView y, ConstTensorView slots, ConstTensorView weights, ConstTensorView ids,
