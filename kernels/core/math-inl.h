@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -26,6 +27,15 @@ using VDouble = hn::Vec<DDouble>;
 constexpr int64_t kDoubleLanes = static_cast<int64_t>(hn::MaxLanes(DDouble()));
 /// Half as wide: as many floats as there are doubles.
 using DNarrow = hn::Rebind<float, DDouble>;
+
+/// a · b + c, rounded once, also on the scalar target, whose MulAdd rounds twice.
+HWY_INLINE VDouble fused(VDouble a, VDouble b, VDouble c) {
+#if HWY_TARGET == HWY_SCALAR
+  return VDouble(std::fma(hn::GetLane(a), hn::GetLane(b), hn::GetLane(c)));
+#else
+  return hn::MulAdd(a, b, c);
+#endif
+}
 
 HWY_INLINE VDouble exp64(VDouble x) {
   const DDouble d;

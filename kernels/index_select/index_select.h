@@ -11,6 +11,9 @@ struct IndexSelectParams {
   int32_t pool_tokens = 0;  ///< index_kpool
 };
 
+/// Largest head size: a key is staged in an array of this length.
+constexpr int64_t kMaxIndexDim = 4096;
+
 /// The tokens each row attends to, ascending: the top pools by score among those complete at the
 /// row's position, and the visible incomplete tail (spec/glm5_next.md 5.5). Ties: lower pool first.
 ///   score_p = Σ_h iw[h] · heads^(-1/2) · max(0, dim^(-1/2) · iq_h · pool_p), float

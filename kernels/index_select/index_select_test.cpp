@@ -9,6 +9,7 @@
 
 #include "kernels/testing/compare.h"
 #include "kernels/testing/schedule.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -239,6 +240,22 @@ TEST_P(IndexSelect, other_pool_sizes) {
     const std::vector<int32_t> list = q.select({55}, iq.view(), iw.view(), 4).row(0);
     EXPECT_EQ(list.size(), static_cast<size_t>(4 * m + 56 % m));
   }
+}
+
+TEST_P(IndexSelect, every_instruction_set_gives_the_same_scores) {
+  Random random(9);
+  SCOPED_TRACE(random.trace());
+  Queries q(random, GetParam(), 160, 4, 7, 40);  // a full group of heads and a part of one
+  const Tensor iq = random_tensor(random, GetParam(), {1, q.heads, q.dim});
+  const Tensor iw = random_tensor(random, GetParam(), {1, q.heads});
+  q.select({159}, iq.view(), iw.view(), 4);
+  const auto scores = [&] {
+    std::vector<float> s(40);
+    index_scores(s.data(), 40, 0, iq.view(), iw.view(), q.pools.view(), 4, q.rows);
+    return s;
+  };
+  const std::vector<float> want = scores();
+  testing::for_each_simd_target([&] { EXPECT_EQ(scores(), want); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, IndexSelect, ::testing::Values(DType::bf16, DType::f32),

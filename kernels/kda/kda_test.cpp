@@ -7,6 +7,7 @@
 #include "kernels/core/math.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/schedule.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -257,6 +258,39 @@ TEST_P(Kda, output_norm_agrees_with_the_formulas_in_double) {
     }
   }
   EXPECT_TRUE(all_close(y.view(), want.view(), {1e-7, testing::rounding_error(GetParam()) + 2e-6}));
+}
+
+TEST_P(Kda, every_instruction_set_gives_the_same_bits) {
+  Random random(6);
+  SCOPED_TRACE(random.trace());
+  const ScheduleShape shape{.sequences = 2, .length = 12};
+  const Inputs in(random, shape, GetParam(), 2, 72);
+  const std::vector<ScheduledStep> steps = random_schedule(random, shape);
+  const Tensor z = random_tensor(random, GetParam(), {3, 2 * 72}, 4.0);
+  const Tensor b = random_tensor(random, GetParam(), {3, 2});
+  const Tensor a_log = random_tensor(random, DType::f32, {2});
+  const Tensor bias = random_tensor(random, DType::f32, {2 * 72});
+  const Tensor weight = random_tensor(random, DType::bf16, {72});
+  struct Results {
+    Tensor recurrence, g, beta, normed;
+  };
+  const auto run_all = [&] {
+    Recurrence op(shape, GetParam(), 2, 72);
+    Results r{op.run(steps, shape, in, random), unwritten(DType::f32, {3, 2 * 72}),
+              unwritten(DType::f32, {3, 2}), unwritten(GetParam(), {3, 2 * 72})};
+    kda_gate(r.g.view(), r.beta.view(), z.view(), b.view(), a_log.view(), bias.view(), -5.0f,
+             op.compute.stream);
+    kda_output_norm(r.normed.view(), z.view(), z.view(), weight.view(), 1e-5f, op.compute.stream);
+    return r;
+  };
+  const Results want = run_all();
+  testing::for_each_simd_target([&] {
+    const Results got = run_all();
+    EXPECT_TRUE(same_bits(got.recurrence.view(), want.recurrence.view()));
+    EXPECT_TRUE(same_bits(got.g.view(), want.g.view()));
+    EXPECT_TRUE(same_bits(got.beta.view(), want.beta.view()));
+    EXPECT_TRUE(same_bits(got.normed.view(), want.normed.view()));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Kda, ::testing::Values(DType::bf16, DType::f32),

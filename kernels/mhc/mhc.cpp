@@ -5,36 +5,22 @@
 
 #include "config/check.h"
 #include "kernels/core/row_io.h"
+#include "kernels/core/row_sums.h"
+#include "kernels/mhc/mhc_products.h"
 #include "kernels/mhc/mhc_site.h"
 
 namespace yoke::kernels {
 namespace {
 
-/// fn · f for all outputs, and Σf², ascending over the row: four outputs at a time, so that the
-/// sums do not wait for each other.
-void row_products(double* products, double* squares, const ConstTensorView& streams,
-                  const ConstTensorView& fn, int64_t row) {
-  const int64_t width = fn.dim(1);
-  const int64_t outputs = fn.dim(0);
-  std::fill_n(products, outputs, 0.0);
-  *squares = 0;
+double mean_square(const ConstTensorView& streams, int64_t width, int64_t row) {
   float f[kRowChunk];
-  float w[4][kRowChunk];
+  SquareSum squares;
   for (int64_t begin = 0; begin < width; begin += kRowChunk) {
     const int64_t count = std::min(kRowChunk, width - begin);
     load_floats(f, streams, row * width + begin, count);
-    for (int64_t i = 0; i < count; ++i) *squares += double{f[i]} * double{f[i]};
-    for (int64_t o = 0; o < outputs; o += 4) {
-      const int64_t lanes = std::min<int64_t>(4, outputs - o);
-      for (int64_t l = 0; l < lanes; ++l) load_floats(w[l], fn, (o + l) * width + begin, count);
-      double sums[4] = {};
-      for (int64_t l = 0; l < lanes; ++l) sums[l] = products[o + l];
-      for (int64_t i = 0; i < count; ++i) {
-        for (int l = 0; l < 4; ++l) sums[l] += double{w[l][i]} * double{f[i]};
-      }
-      std::copy_n(sums, lanes, products + o);
-    }
+    squares.add(f, count);
   }
+  return squares.total() / static_cast<double>(width);
 }
 
 /// out = Σ_s factors[s]·X_s, ascending.
@@ -49,21 +35,19 @@ void weighted_sum(const TensorView& x, const ConstTensorView& streams, const dou
     std::fill_n(sums, count, 0.0);
     for (int64_t s = 0; s < s_count; ++s) {
       load_floats(values, streams, (row * s_count + s) * hidden + begin, count);
-      for (int64_t i = 0; i < count; ++i) sums[i] += factors[s] * double{values[i]};
+      add_scaled(sums, factors[s], values, count);
     }
-    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(sums[i]);
+    round_sums(values, sums, count);
     store_floats(x, row * hidden + begin, values, count);
   }
 }
 
 void coefficients_row(const TensorView& x, const TensorView& post, const TensorView& comb,
-                      const ConstTensorView& streams, const MhcWeights& weights, int64_t row) {
+                      const ConstTensorView& streams, const MhcWeights& weights, double* products,
+                      int64_t row) {
   const int s_count = static_cast<int>(streams.dim(1));
   const int64_t outputs = weights.fn.dim(0);
-  double products[kMhcMaxProducts];
-  double squares = 0;
-  row_products(products, &squares, streams, weights.fn, row);
-  const double mean = squares / static_cast<double>(weights.fn.dim(1));
+  const double mean = mean_square(streams, weights.fn.dim(1), row);
   const double scale = 1.0 / std::sqrt(mean + double{weights.rms_eps});
   for (int64_t o = 0; o < outputs; ++o) products[o] *= scale;
 
@@ -77,7 +61,7 @@ void coefficients_row(const TensorView& x, const TensorView& post, const TensorV
 
 void mix_row(const TensorView& streams, const ConstTensorView& y, const float* post,
              const float* comb, int64_t row) {
-  constexpr int64_t kChunk = 64;
+  constexpr int64_t kChunk = kRowChunk;
   const int64_t s_count = streams.dim(1);
   const int64_t hidden = streams.dim(2);
   float from[kMhcMaxStreams][kChunk];
@@ -89,13 +73,11 @@ void mix_row(const TensorView& streams, const ConstTensorView& y, const float* p
     for (int64_t i = 0; i < s_count; ++i)
       load_floats(from[i], streams, (row * s_count + i) * hidden + begin, count);
     for (int64_t j = 0; j < s_count; ++j) {
-      double sums[kChunk];
-      for (int64_t d = 0; d < count; ++d) sums[d] = double{post[j]} * double{added[d]};
-      for (int64_t i = 0; i < s_count; ++i) {
-        const double c = comb[i * s_count + j];
-        for (int64_t d = 0; d < count; ++d) sums[d] += c * double{from[i][d]};
-      }
-      for (int64_t d = 0; d < count; ++d) out[d] = static_cast<float>(sums[d]);
+      double sums[kChunk] = {};
+      add_scaled(sums, double{post[j]}, added, count);
+      for (int64_t i = 0; i < s_count; ++i)
+        add_scaled(sums, double{comb[i * s_count + j]}, from[i], count);
+      round_sums(out, sums, count);
       store_floats(streams, (row * s_count + j) * hidden + begin, out, count);
     }
   }
@@ -124,10 +106,16 @@ void mhc_coefficients(TensorView x, TensorView post, TensorView comb, ConstTenso
              "mhc: outputs have the wrong size");
   ThreadPool* threads = &stream.threads();
   stream.launch("mhc_coefficients", [=] {
-    threads->for_range(rows, grain_for(outputs * s_count * streams.dim(2) / 2),
+    threads->for_range(rows, grain_for(outputs * s_count * streams.dim(2) / 8),
                        [&](int64_t begin, int64_t end, int) {
-                         for (int64_t r = begin; r < end; ++r)
-                           coefficients_row(x, post, comb, streams, weights, r);
+                         double products[kMhcProductRows * kMhcMaxProducts];
+                         for (int64_t first = begin; first < end; first += kMhcProductRows) {
+                           const int64_t count = std::min(kMhcProductRows, end - first);
+                           mhc_products(products, streams, weights.fn, first, count);
+                           for (int64_t r = 0; r < count; ++r)
+                             coefficients_row(x, post, comb, streams, weights,
+                                              products + r * outputs, first + r);
+                         }
                        });
   });
 }
@@ -146,7 +134,7 @@ void mhc_mix(TensorView streams, ConstTensorView y, ConstTensorView post, ConstT
              "mhc: inputs have the wrong size");
   ThreadPool* threads = &stream.threads();
   stream.launch("mhc_mix", [=] {
-    threads->for_range(rows, grain_for(s_count * s_count * streams.dim(2) / 2),
+    threads->for_range(rows, grain_for(s_count * s_count * streams.dim(2) / 4),
                        [&](int64_t begin, int64_t end, int) {
                          for (int64_t r = begin; r < end; ++r)
                            mix_row(streams, y, post.as<float>() + r * s_count,

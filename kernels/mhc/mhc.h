@@ -20,7 +20,9 @@ struct MhcWeights {
 ///   x     [rows, hidden] act      = Σ_s pre[s]·X_s
 ///   post  [rows, S] f32, comb [rows, S, S] f32: first index source stream, second destination
 ///   streams [rows, S, hidden] act
-/// S at most 8. Float64 inside; post and comb are rounded to float, x once to its type.
+/// S at most 8. Float64 inside: fn · X by mhc_products.h, the mean of squares by SquareSum
+/// (kernels/core/row_sums.h), sums over streams in ascending order. post and comb are rounded to
+/// float, x once to its type.
 void mhc_coefficients(TensorView x, TensorView post, TensorView comb, ConstTensorView streams,
                       const MhcWeights& weights, Stream& stream) noexcept;
 

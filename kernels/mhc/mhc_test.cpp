@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "kernels/testing/compare.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -129,7 +131,9 @@ TEST(MhcCoefficients, a_scaled_row_gives_the_same_coefficients) {
   EXPECT_TRUE(testing::all_close(b.post.view(), a.post.view(), {0, 1e-5}));
 }
 
-TEST(MhcCoefficients, equals_the_reference_for_all_types_rows_and_threads) {
+// The float64 sums differ in order alone, by less than 2^-40 of their size: where that crosses the
+// one rounding to a result's type, neighbours come out.
+TEST(MhcCoefficients, agrees_with_the_reference_for_all_types_rows_targets_and_threads) {
   testing::Random random(183);
   SCOPED_TRACE(random.trace());
   for (const int64_t hidden : {1, 33, 128, 300}) {
@@ -142,16 +146,23 @@ TEST(MhcCoefficients, equals_the_reference_for_all_types_rows_and_threads) {
           Coefficients expected(streams.view(), act);
           mhc_coefficients_ref(expected.x.view(), expected.post.view(), expected.comb.view(),
                                streams.view(), site.weights(), compute.stream);
-          for (const int threads : {1, 3}) {
-            const Coefficients c = coefficients(streams.view(), site.weights(), threads);
-            ASSERT_TRUE(testing::same_bits(c.x.view(), expected.x.view()));
-            ASSERT_TRUE(testing::same_bits(c.post.view(), expected.post.view()));
-            ASSERT_TRUE(testing::same_bits(c.comb.view(), expected.comb.view()));
-          }
-          const Coefficients alone =
-              coefficients(testing::row_range(streams.view(), 3, 1), site.weights());
-          ASSERT_TRUE(
-              testing::same_bits(alone.x.view(), testing::row_range(expected.x.view(), 3, 1)));
+          const Coefficients one = coefficients(streams.view(), site.weights());
+          const testing::Tolerance neighbours{0, 2.01 * testing::rounding_error(DType::f32)};
+          ASSERT_TRUE(testing::all_close(one.x.view(), expected.x.view(),
+                                         {1e-9, 2.01 * testing::rounding_error(act)}));
+          ASSERT_TRUE(testing::all_close(one.post.view(), expected.post.view(), neighbours));
+          ASSERT_TRUE(testing::all_close(one.comb.view(), expected.comb.view(), neighbours));
+          testing::for_each_simd_target([&] {
+            for (const int threads : {1, 3}) {
+              const Coefficients c = coefficients(streams.view(), site.weights(), threads);
+              ASSERT_TRUE(testing::same_bits(c.x.view(), one.x.view()));
+              ASSERT_TRUE(testing::same_bits(c.post.view(), one.post.view()));
+              ASSERT_TRUE(testing::same_bits(c.comb.view(), one.comb.view()));
+            }
+            const Coefficients alone =
+                coefficients(testing::row_range(streams.view(), 3, 1), site.weights());
+            ASSERT_TRUE(testing::same_bits(alone.x.view(), testing::row_range(one.x.view(), 3, 1)));
+          });
         }
       }
     }
@@ -199,12 +210,14 @@ TEST(MhcMix, equals_the_reference_for_all_types_rows_and_threads) {
         testing::Compute one;
         Tensor expected = testing::copy_of(before.view());
         mhc_mix_ref(expected.view(), y.view(), post.view(), comb.view(), one.stream);
-        for (const int threads : {1, 3}) {
-          testing::Compute compute(threads);
-          Tensor streams = testing::copy_of(before.view());
-          mhc_mix(streams.view(), y.view(), post.view(), comb.view(), compute.stream);
-          ASSERT_TRUE(testing::same_bits(streams.view(), expected.view()));
-        }
+        testing::for_each_simd_target([&] {
+          for (const int threads : {1, 3}) {
+            testing::Compute compute(threads);
+            Tensor streams = testing::copy_of(before.view());
+            mhc_mix(streams.view(), y.view(), post.view(), comb.view(), compute.stream);
+            ASSERT_TRUE(testing::same_bits(streams.view(), expected.view()));
+          }
+        });
       }
     }
   }

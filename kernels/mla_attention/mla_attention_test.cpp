@@ -9,6 +9,7 @@
 
 #include "kernels/testing/compare.h"
 #include "kernels/testing/schedule.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -21,7 +22,7 @@ using testing::ScheduledStep;
 using testing::ScheduleShape;
 using testing::unwritten;
 
-constexpr int64_t kHeads = 3;
+constexpr int64_t kHeads = 7;  // a full group of heads and a part of one
 constexpr int64_t kRank = 40;  // a full vector of lanes and a part of one
 constexpr float kScale = 0.25f;
 
@@ -148,6 +149,17 @@ TEST_P(MlaAttention, one_token_gives_its_latent) {
     for (int64_t d = 0; d < kRank; ++d)
       EXPECT_EQ(load_float(got.view(), h * kRank + d), load_float(in.latent.truth.view(), d));
   }
+}
+
+TEST_P(MlaAttention, every_instruction_set_gives_the_same_bits) {
+  Random random(4);
+  SCOPED_TRACE(random.trace());
+  const ScheduleShape shape{.sequences = 1, .length = 100};
+  const Inputs in(random, shape, GetParam());
+  const Tensor want = run(serial_schedule(shape), shape, in, random);
+  testing::for_each_simd_target([&] {
+    EXPECT_TRUE(same_bits(run(serial_schedule(shape), shape, in, random).view(), want.view()));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, MlaAttention, ::testing::Values(DType::bf16, DType::f32),

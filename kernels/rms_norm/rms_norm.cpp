@@ -5,6 +5,7 @@
 
 #include "config/check.h"
 #include "kernels/core/row_io.h"
+#include "kernels/core/row_sums.h"
 
 namespace yoke::kernels {
 namespace {
@@ -14,19 +15,18 @@ void normalise_row(const TensorView& y, const ConstTensorView& x, const ConstTen
   const int64_t n = weight.elements();
   float values[kRowChunk];
   float weights[kRowChunk];
-  double squares = 0;
+  SquareSum squares;
   for (int64_t begin = 0; begin < n; begin += kRowChunk) {
     const int64_t count = std::min(kRowChunk, n - begin);
     load_floats(values, x, row * n + begin, count);
-    for (int64_t i = 0; i < count; ++i) squares += double{values[i]} * double{values[i]};
+    squares.add(values, count);
   }
-  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
+  const double scale = 1.0 / std::sqrt(squares.total() / static_cast<double>(n) + eps);
   for (int64_t begin = 0; begin < n; begin += kRowChunk) {
     const int64_t count = std::min(kRowChunk, n - begin);
     load_floats(values, x, row * n + begin, count);
     load_floats(weights, weight, begin, count);
-    for (int64_t i = 0; i < count; ++i)
-      values[i] = static_cast<float>(double{values[i]} * scale * double{weights[i]});
+    scale_row(values, scale, weights, count);
     store_floats(y, row * n + begin, values, count);
   }
 }
@@ -42,7 +42,7 @@ void rms_norm(TensorView y, ConstTensorView x, ConstTensorView weight, float eps
              "rms_norm: rows do not have the weight's length");
   ThreadPool* threads = &stream.threads();
   stream.launch("rms_norm", [=] {
-    threads->for_range(x.elements() / n, grain_for(3 * n), [&](int64_t begin, int64_t end, int) {
+    threads->for_range(x.elements() / n, grain_for(n), [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) normalise_row(y, x, weight, double{eps}, r);
     });
   });

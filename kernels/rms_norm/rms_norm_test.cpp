@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/testing/compare.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -41,7 +42,9 @@ TEST(RmsNorm, huge_values_do_not_overflow) {
   EXPECT_EQ(testing::to_vector(y.view()), (std::vector<float>{1, 1}));
 }
 
-TEST(RmsNorm, equals_the_reference_for_all_types_lengths_and_threads) {
+// The float64 sums differ in order alone, by less than 2^-40 of their size: where that crosses the
+// one rounding to y's type, neighbours come out.
+TEST(RmsNorm, agrees_with_the_reference_for_all_types_lengths_targets_and_threads) {
   testing::Random random(111);
   SCOPED_TRACE(random.trace());
   for (const int64_t n : {1, 3, 128, 255, 256, 257, 1000}) {
@@ -52,12 +55,19 @@ TEST(RmsNorm, equals_the_reference_for_all_types_lengths_and_threads) {
         testing::Compute one;
         Tensor expected = testing::unwritten(x_type, {9, n});
         rms_norm_ref(expected.view(), x.view(), w.view(), 1e-5f, one.stream);
-        for (const int threads : {1, 3}) {
-          testing::Compute compute(threads);
-          Tensor y = testing::unwritten(x_type, {9, n});
-          rms_norm(y.view(), x.view(), w.view(), 1e-5f, compute.stream);
-          ASSERT_TRUE(testing::same_bits(y.view(), expected.view())) << n;
-        }
+        Tensor first = testing::unwritten(x_type, {9, n});
+        rms_norm(first.view(), x.view(), w.view(), 1e-5f, one.stream);
+        ASSERT_TRUE(testing::all_close(first.view(), expected.view(),
+                                       {0, 2.01 * testing::rounding_error(x_type)}))
+            << n;
+        testing::for_each_simd_target([&] {
+          for (const int threads : {1, 3}) {
+            testing::Compute compute(threads);
+            Tensor y = testing::unwritten(x_type, {9, n});
+            rms_norm(y.view(), x.view(), w.view(), 1e-5f, compute.stream);
+            ASSERT_TRUE(testing::same_bits(y.view(), first.view())) << n;
+          }
+        });
       }
     }
   }

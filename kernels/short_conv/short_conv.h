@@ -7,6 +7,7 @@
 namespace yoke::kernels {
 
 constexpr int kMaxConvKernel = 8;
+constexpr int64_t kConvChannelBlock = 64;  // channels of one item of work
 
 /// Causal depthwise convolution with silu, for all sequences of a step:
 ///   u[t] = Σ_j weight[c][j] · x[t - (k-1) + j],  y = silu(u); inputs before position 0 are 0.

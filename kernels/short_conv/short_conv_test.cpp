@@ -5,6 +5,7 @@
 #include "kernels/core/math.h"
 #include "kernels/testing/compare.h"
 #include "kernels/testing/schedule.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -113,6 +114,21 @@ TEST_P(ShortConv, whole_prompt_leaves_the_history_of_single_rows) {
     EXPECT_TRUE(same_bits(got.view(), want.view()));
     EXPECT_TRUE(same_bits(whole.history.view(), rows.history.view()));
   }
+}
+
+TEST_P(ShortConv, every_instruction_set_gives_the_same_bits) {
+  Random random(3);
+  SCOPED_TRACE(random.trace());
+  const ScheduleShape shape{.sequences = 1, .length = 9};
+  const Tensor weight = random_tensor(random, DType::bf16, {141, 4}, 0.5);
+  const testing::RowSource x(random, shape, GetParam(), {141});
+  Conv best(shape, weight.view(), GetParam());
+  const Tensor want = run_schedule(serial_schedule(shape), shape, x, best, random);
+  testing::for_each_simd_target([&] {
+    Conv conv(shape, weight.view(), GetParam());
+    const Tensor got = run_schedule(serial_schedule(shape), shape, x, conv, random);
+    EXPECT_TRUE(same_bits(got.view(), want.view()));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ShortConv, ::testing::Values(DType::bf16, DType::f32),

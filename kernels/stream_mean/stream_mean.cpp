@@ -4,6 +4,7 @@
 
 #include "config/check.h"
 #include "kernels/core/row_io.h"
+#include "kernels/core/row_sums.h"
 
 namespace yoke::kernels {
 namespace {
@@ -18,7 +19,7 @@ void mean_row(const TensorView& y, const ConstTensorView& streams, int64_t row) 
     std::fill_n(sums, count, 0.0);
     for (int64_t s = 0; s < s_count; ++s) {
       load_floats(values, streams, (row * s_count + s) * hidden + begin, count);
-      for (int64_t i = 0; i < count; ++i) sums[i] += double{values[i]};
+      add_scaled(sums, 1.0, values, count);
     }
     for (int64_t i = 0; i < count; ++i)
       values[i] = static_cast<float>(sums[i] / static_cast<double>(s_count));

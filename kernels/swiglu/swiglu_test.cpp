@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/testing/compare.h"
+#include "kernels/testing/simd.h"
 #include "kernels/testing/tensors.h"
 
 namespace yoke::kernels {
@@ -61,9 +62,11 @@ TEST(Swiglu, equals_the_reference_for_all_types_lengths_and_threads) {
       testing::Compute compute;
       Tensor expected = testing::unwritten(dtype, {3, n});
       swiglu_ref(expected.view(), gate.view(), up.view(), 10, compute.stream);
-      for (const int threads : {1, 4})
-        ASSERT_TRUE(testing::same_bits(swiglu_of(gate.view(), up.view(), 10, dtype, threads).view(),
-                                       expected.view()));
+      testing::for_each_simd_target([&] {
+        for (const int threads : {1, 4})
+          ASSERT_TRUE(testing::same_bits(
+              swiglu_of(gate.view(), up.view(), 10, dtype, threads).view(), expected.view()));
+      });
     }
   }
 }
