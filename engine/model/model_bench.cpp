@@ -4,7 +4,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <stdexcept>
@@ -16,6 +15,9 @@
 
 namespace yoke::engine {
 namespace {
+
+using kernels::testing::median;
+using kernels::testing::seconds_of;
 
 const kernels::testing::BenchContext context;
 
@@ -63,18 +65,6 @@ std::unique_ptr<LoadedModel> wide(kernels::ThreadPool& threads, int expert_bits)
   return load_random_model(what, options(), threads);
 }
 
-double seconds_of(const auto& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::vector<int32_t> some_tokens(const Model& model, int32_t count) {
   kernels::testing::Random random(3);
   std::vector<int32_t> tokens;
@@ -92,6 +82,7 @@ StepPlan plan_of(SequenceDriver& sequence, const std::vector<int32_t>& tokens) {
 
 /// Prints µs per op of one step of this plan, the dearest first.
 void print_profile(const std::string& name, ModelParts& parts, const StepPlan& plan) {
+  const int threads = parts.stream.threads().threads();
   parts.buffers.fill(plan);
   kernels::Stream::Recording recording;
   parts.stream.begin_recording(recording);
@@ -100,7 +91,7 @@ void print_profile(const std::string& name, ModelParts& parts, const StepPlan& p
   std::vector<std::vector<double>> times(recording.size());
   for (int run = 0; run < (plan.rows() == 1 ? 51 : 3); ++run) {
     for (size_t i = 0; i < recording.size(); ++i)
-      times[i].push_back(seconds_of([&] { recording[i].work(); }));
+      times[i].push_back(seconds_of(threads, [&] { recording[i].work(); }));
   }
   std::map<std::string, std::pair<double, int>> ops;
   double total = 0;
@@ -120,6 +111,7 @@ void print_profile(const std::string& name, ModelParts& parts, const StepPlan& p
 
 /// Single rows after a prompt of kPrompt tokens.
 void decode(benchmark::State& state, const std::string& name, LoadedModel& model) {
+  const int threads = model.parts().stream.threads().threads();
   SequenceDriver sequence(model, 0);
   model.step(plan_of(sequence, some_tokens(model, kPrompt)));
   const std::vector<int32_t> one = some_tokens(model, 1);
@@ -130,7 +122,7 @@ void decode(benchmark::State& state, const std::string& name, LoadedModel& model
       model.step(plan_of(sequence, some_tokens(model, kPrompt)));
     }
     const StepPlan plan = plan_of(sequence, one);
-    times.push_back(seconds_of([&] { model.step(plan); }));
+    times.push_back(seconds_of(threads, [&] { model.step(plan); }));
     state.SetIterationTime(times.back());
   }
   state.counters["tokens/s"] = 1 / median(times);
@@ -138,11 +130,12 @@ void decode(benchmark::State& state, const std::string& name, LoadedModel& model
 }
 
 void prefill(benchmark::State& state, const std::string& name, LoadedModel& model) {
+  const int threads = model.parts().stream.threads().threads();
   SequenceDriver sequence(model, 0);
   const StepPlan plan = plan_of(sequence, some_tokens(model, kPrompt));
   std::vector<double> times;
   for (auto _ : state) {
-    times.push_back(seconds_of([&] { model.step(plan); }));
+    times.push_back(seconds_of(threads, [&] { model.step(plan); }));
     state.SetIterationTime(times.back());
   }
   state.counters["tokens/s"] = kPrompt / median(times);

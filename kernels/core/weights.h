@@ -12,8 +12,8 @@ enum class Codebook : uint8_t { threeinst, mcg, mul1 };
 
 /// One EXL3 matrix; in and out are multiples of 128. Memory is 2-byte aligned at least.
 /// The CPU kernels read `packed`: the same bytes as the trellis in another order (exl3_pack), made
-/// once at load and owned by whoever owns the matrix. One of `trellis` and `packed` may be null: every
-/// function takes either, but without `packed` a product reorders tile by tile in every call.
+/// once at load and owned by whoever owns the matrix. One of `trellis` and `packed` may be null:
+/// every function takes either, but without `packed` a product reorders tile by tile in every call.
 struct Exl3Matrix {
   int64_t in = 0;
   int64_t out = 0;

@@ -88,9 +88,10 @@ HWY_INLINE float sum_of_partials(VF* sums) {
   return sum_of_lanes(DF(), sums[0]);
 }
 
-/// results[r·outputs + o] = the section's W[o] · x[r] for one tile.
+/// results[r·outputs + o] = the section's W[o] · x[r] for one tile. Outputs are `row_in` apart.
 template <int kRows, int kOutputs, class X, class W>
-HWY_INLINE void multiply_section(float* results, const X* const* x, const W* const* w, int64_t in) {
+HWY_INLINE void multiply_section(float* results, const X* const* x, const W* const* w, int64_t in,
+                                 int64_t row_in) {
   VF sums[kRows][kOutputs][kVectors];
   HWY_UNROLL(12)
   for (int i = 0; i < kRows * kOutputs * kVectors; ++i)
@@ -112,7 +113,14 @@ HWY_INLINE void multiply_section(float* results, const X* const* x, const W* con
     }
   };
   int64_t k = 0;
-  for (; k + kSums <= in; k += kSums) step(x, w, k);
+  for (; k + kSums <= in; k += kSums) {
+    if constexpr (kRows ==
+                  1) {  // weights that are read once: the next tile's, into the second cache
+      HWY_UNROLL(12)
+      for (int o = 0; o < kOutputs; ++o) __builtin_prefetch(w[o] + k + kOutputs * row_in, 0, 2);
+    }
+    step(x, w, k);
+  }
   if (k < in) {
     // The rest, padded with zeros: adding +0 to a partial sum leaves it, but for the sign of a
     // zero.
@@ -145,7 +153,7 @@ HWY_INLINE void add_section(float* totals, int64_t stride, const DenseProduct& p
   for (int o = 0; o < kOutputs; ++o)
     w[o] = static_cast<const W*>(p.w.data) + p.w_offset + (output + o) * p.in + k;
   float results[kRows * kOutputs];
-  multiply_section<kRows, kOutputs>(results, x, w, std::min(p.in - k, kDenseSection));
+  multiply_section<kRows, kOutputs>(results, x, w, std::min(p.in - k, kDenseSection), p.in);
   for (int r = 0; r < kRows; ++r) {
     for (int o = 0; o < kOutputs; ++o) {
       float& total = totals[r * stride + o];
