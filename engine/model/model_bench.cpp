@@ -36,33 +36,8 @@ std::unique_ptr<LoadedModel> nano(kernels::ThreadPool& threads) {
 }
 
 std::unique_ptr<LoadedModel> wide(kernels::ThreadPool& threads, int expert_bits) {
-  constexpr AttentionKind kda = AttentionKind::kda;
-  constexpr AttentionKind dsa = AttentionKind::dsa;
-  RandomCheckpoint what;
-  ModelConfig& c = what.config;
-  c = wide_config();
-  c.num_layers = 8;
-  c.hidden_size = 1024;
-  c.vocab_size = 32768;
-  c.attention = {kda, kda, kda, dsa, kda, kda, kda, dsa};
-  c.mlp.assign(8, MlpKind::sparse);
-  c.kda_heads = 16;
-  c.kda_head_dim = 64;
-  c.num_heads = 16;
-  c.q_lora_rank = 512;
-  c.kv_lora_rank = 256;
-  c.qk_head_dim = 64;
-  c.v_head_dim = 64;
-  c.index_topk = 256;
-  c.index_heads = 8;
-  c.index_head_dim = 64;
-  c.index_kpool = 4;
-  c.num_experts = 64;
-  c.experts_per_token = 6;
-  c.moe_intermediate_size = 512;
-  c.num_mtp_layers = 0;
-  if (expert_bits > 0) what.bits = exl3_experts(expert_bits);
-  return load_random_model(what, options(), threads);
+  return load_random_model(wide_checkpoint({.expert_bits = expert_bits, .with_mtp = false}),
+                           options(), threads);
 }
 
 std::vector<int32_t> some_tokens(const Model& model, int32_t count) {
@@ -86,7 +61,8 @@ void print_profile(const std::string& name, ModelParts& parts, const StepPlan& p
   parts.buffers.fill(plan);
   kernels::Stream::Recording recording;
   parts.stream.begin_recording(recording);
-  parts.forward.trunk(parts.buffers.bucket(), parts.buffers.logit_bucket());
+  parts.forward.trunk(parts.buffers.bucket());
+  parts.forward.trunk_head(parts.buffers.logit_bucket());
   parts.stream.end_recording();
   std::vector<std::vector<double>> times(recording.size());
   for (int run = 0; run < (plan.rows() == 1 ? 51 : 3); ++run) {
