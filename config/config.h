@@ -50,7 +50,9 @@ struct EngineConfig {
   int64_t max_num_seqs = 4;
   int64_t max_num_batched_tokens = 512;
   int64_t max_queue = 64;
-  double prompt_cache_gib = 2;                   ///< prefix snapshots; 0 = prompts are not reused
+  double prompt_cache_gib = 2;  ///< prefix snapshots; 0 = prompts are not reused
+  int64_t kv_cache_tokens = 0;  ///< 0 = enough for sequences of ordinary length
+  std::optional<double> memory_reserve_gib;
   std::chrono::milliseconds request_timeout{0};  ///< from arrival to the last token; 0 = none
   int64_t threads = 0;                           ///< compute threads; 0 = all cores
   std::chrono::milliseconds watchdog{120'000};

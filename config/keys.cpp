@@ -320,6 +320,14 @@ std::vector<Key> engine_keys() {
           "prompt_cache_gib", 0, 1024,
           "Memory in GiB for states after prompts, from which later prompts that begin with the "
           "same messages go on; 0 computes every prompt from its first token."),
+      integer<&E::kv_cache_tokens>("kv_cache_tokens", 0, std::numeric_limits<int32_t>::max(),
+                                   "Tokens of the paged caches, for running requests and kept "
+                                   "prompts together, at least max_model_len; 0 means 32768 for "
+                                   "each of max_num_seqs, and max_model_len at least. See yoke "
+                                   "plan."),
+      number<&E::memory_reserve_gib>("memory_reserve_gib", 0, 1024,
+                                     "Memory in GiB that is left to the operating system; unset: "
+                                     "a thirty-second of the machine, at most 4."),
       duration<&E::request_timeout>("request_timeout_s", kSecond, 0, kDay,
                                     "Seconds from a request's arrival after which it ends with an "
                                     "error, whatever it is doing; 0 means for ever."),

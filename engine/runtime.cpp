@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "engine/known_answers.h"
+#include "engine/memory_plan.h"
 #include "engine/model/caches.h"
+#include "engine/model/load_checks.h"
 #include "engine/model/snapshots.h"
 #include "engine/scheduler/scheduler.h"
 #include "engine/warm_up.h"
@@ -14,39 +16,15 @@ namespace yoke::engine {
 namespace {
 
 /// Cache for sequences of ordinary length in every slot; one of full length always fits, others
-/// are preempted for it. Until memory is planned (design.md 8).
+/// are preempted for it.
 constexpr int64_t kTokensPerSlot = 32768;
 
 /// More snapshots are not worth searching through when one must go.
-constexpr uint64_t kMaxSnapshots = 1024;
+constexpr uint64_t kMaxSnapshots = 256;
 
 /// Rows of a generation prompt, which follow the snapshot of the last message within its step:
 /// `<|assistant|><think></think>` and one to spare.
 constexpr int32_t kWindow = 4;
-
-int compute_threads(int32_t wanted) {
-  if (wanted > 0) return wanted;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& config) {
-  ModelOptions model;
-  model.precision = options.precision;
-  model.max_rows = options.max_batched_tokens;
-  model.max_slots = options.max_sequences;
-  model.max_model_len = options.max_model_len > 0 ? options.max_model_len : config.max_positions;
-  model.max_window = options.prompt_cache_bytes > 0 ? kWindow : 1;  // no drafts yet
-  model.max_logit_rows = options.max_sequences;
-  model.with_mtp = false;
-  const int64_t all_full = int64_t{model.max_slots} * model.max_model_len;
-  const int64_t tokens =
-      std::max<int64_t>(model.max_model_len, std::min(all_full, model.max_slots * kTokensPerSlot));
-  const int32_t block_tokens = cache_geometry(config, model).block_tokens;
-  model.num_blocks = static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
-  model.max_snapshots = static_cast<int32_t>(std::min(
-      kMaxSnapshots, options.prompt_cache_bytes / snapshot_bytes(config, model, model.with_mtp)));
-  return model;
-}
 
 /// What would fail only after minutes of loading.
 config::Result<void> check(const RuntimeOptions& options, const Checkpoint& checkpoint,
@@ -75,6 +53,30 @@ config::Result<void> check(const RuntimeOptions& options, const Checkpoint& chec
   return check_limits(limits);
 }
 
+/// After the start: whether the machine's memory is where the plan says.
+config::Result<void> check_use(const MemoryPlan& plan, const std::optional<SystemMemory>& before,
+                               const config::Logger& log) {
+  const std::optional<SystemMemory> after = system_memory();
+  if (!before || !after) return {};
+  const uint64_t taken = before->available - std::min(before->available, after->available);
+  const std::string facts = "planned \"" + format_bytes(allocated_at_start(plan)) + "\", taken \"" +
+                            format_bytes(taken) + "\", available \"" +
+                            format_bytes(after->available) + "\"";
+  switch (compare_with_plan(plan, *before, *after)) {
+    case MemoryVerdict::as_planned:
+      return {};
+    case MemoryVerdict::exceeded:
+      log->info("memory.exceeded {}; other processes may have taken some", facts);
+      return {};
+    case MemoryVerdict::refused:
+      break;
+  }
+  return config::Error{config::ErrorKind::exhausted,
+                       "the start took more memory than the plan and the reserve of " +
+                           format_bytes(plan.bytes_of(kReserve)) + " together: " + facts +
+                           "; most is held by " + describe(memory_holders(3))};
+}
+
 std::vector<int32_t> eos_ids(const Checkpoint& checkpoint) {
   std::vector<int32_t> ids = checkpoint.config().eos_token_ids;
   const std::vector<int32_t>& more = checkpoint.generation().eos_token_ids;
@@ -85,6 +87,33 @@ std::vector<int32_t> eos_ids(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+
+int compute_threads(const RuntimeOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& config) {
+  ModelOptions model;
+  model.precision = options.precision;
+  model.max_rows = options.max_batched_tokens;
+  model.max_slots = options.max_sequences;
+  model.max_model_len = options.max_model_len > 0 ? options.max_model_len : config.max_positions;
+  model.max_window = options.prompt_cache_bytes > 0 ? kWindow : 1;  // no drafts yet
+  model.max_logit_rows = options.max_sequences;
+  model.with_mtp = false;
+  const int64_t all_full = int64_t{model.max_slots} * model.max_model_len;
+  const int64_t tokens =
+      options.kv_tokens > 0
+          ? options.kv_tokens
+          : std::max<int64_t>(model.max_model_len,
+                              std::min(all_full, model.max_slots * kTokensPerSlot));
+  const int32_t block_tokens = cache_geometry(config, model).block_tokens;
+  model.num_blocks = static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
+  model.max_snapshots = static_cast<int32_t>(std::min(
+      kMaxSnapshots, options.prompt_cache_bytes / snapshot_bytes(config, model, model.with_mtp)));
+  return model;
+}
 
 SamplingParams default_sampling(const GenerationConfig& generation) {
   SamplingParams params;
@@ -103,6 +132,11 @@ config::Result<std::unique_ptr<Runtime>> Runtime::open(const RuntimeOptions& opt
   auto tokenizer = Tokenizer::load(options.folder / "tokenizer.json");
   if (!tokenizer.ok()) return tokenizer.error();
   if (auto checked = check(options, *checkpoint, *tokenizer); !checked.ok()) return checked.error();
+  auto plan = plan_memory(*checkpoint, options);
+  if (!plan.ok()) return plan.error();
+  log->info("memory.plan total=\"{}\" {}", format_bytes(plan->total()), plan->describe());
+  if (const auto problem = check_memory(*plan)) return *problem;
+  const std::optional<SystemMemory> before = system_memory();
 
   std::unique_ptr<Runtime> runtime(
       new Runtime(options, std::move(*checkpoint), std::move(*tokenizer)));
@@ -113,12 +147,13 @@ config::Result<std::unique_ptr<Runtime>> Runtime::open(const RuntimeOptions& opt
   const auto load = [r = runtime.get()](const LoadProgress& progress) {
     return Model::load(r->checkpoint_, r->model_options_, r->threads_, progress);
   };
-  const auto warm = [r = runtime.get(), log](Model& model) {
+  const auto warm = [r = runtime.get(), log, before, plan = *plan](Model& model) {
     const std::optional<KnownAnswer> known = known_answer(r->checkpoint_.identity());
     auto result = warm_up(model, r->tokenizer_, known ? &*known : nullptr);
     if (result.ok())
       log->info("engine.warm checkpoint={} answer={}", r->checkpoint_.name(),
                 known ? "known" : "unknown, two equal runs");
+    if (result.ok()) result = check_use(plan, before, log);
     return result;
   };
   runtime->engine_ = std::make_unique<Engine>(engine, load, warm, std::move(log));
@@ -131,6 +166,6 @@ Runtime::Runtime(const RuntimeOptions& options, Checkpoint checkpoint, Tokenizer
       model_options_(engine::model_options(options, checkpoint_.config())),
       eos_token_ids_(eos_ids(checkpoint_)),
       default_sampling_(engine::default_sampling(checkpoint_.generation())),
-      threads_(compute_threads(options.threads)) {}
+      threads_(engine::compute_threads(options)) {}
 
 }  // namespace yoke::engine

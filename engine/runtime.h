@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "config/clock.h"
@@ -28,7 +29,13 @@ struct RuntimeOptions {
   int32_t max_waiting = 64;
   config::Duration time_limit{};    ///< of one request; 0 = none
   uint64_t prompt_cache_bytes = 0;  ///< for snapshots of prefixes; 0 = prompts are not reused
-  int32_t threads = 0;              ///< that compute; 0 = as many as the machine has cores
+  /// Tokens of the paged caches, all sequences and kept prefixes together; at least max_model_len.
+  /// 0 = enough for sequences of ordinary length in every slot.
+  int64_t kv_tokens = 0;
+  uint64_t host_bytes = 0;  ///< that other parts of the process may take later
+  std::optional<uint64_t>
+      reserve_bytes;    ///< left to the operating system; unset: default_reserve()
+  int32_t threads = 0;  ///< that compute; 0 = as many as the machine has cores
 };
 
 /// Thread: open() and the destructor on one; the accessors from any.
@@ -62,6 +69,11 @@ class Runtime {
   kernels::ThreadPool threads_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses all of the above
 };
+
+/// What the model must be able to do for these options.
+ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& config);
+/// Threads that compute: those of the options, or as many as the machine has cores.
+int compute_threads(const RuntimeOptions& options);
 
 /// generation_config.json as sampling parameters: do_sample false is temperature 0.
 SamplingParams default_sampling(const GenerationConfig& generation);

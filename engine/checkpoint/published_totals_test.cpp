@@ -9,7 +9,6 @@
 namespace yoke::engine {
 namespace {
 
-using test::FileTensor;
 using test::SyntheticOptions;
 
 struct Totals {
@@ -33,26 +32,6 @@ bool is_routed(const std::string& name) {
   return name == "routed experts";
 }
 
-/// Files in the order of safetensors' own writer (large element types first, then names), split
-/// evenly by count. All data is a hole but the markers.
-void write_released(const std::filesystem::path& folder, std::vector<FileTensor> tensors,
-                    size_t files) {
-  std::vector<std::pair<std::string, std::vector<FileTensor>>> shards(files);
-  for (size_t i = 0; i < files; ++i) {
-    char name[64];
-    std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, files);
-    shards[i].first = name;
-    for (size_t t = tensors.size() * i / files; t < tensors.size() * (i + 1) / files; ++t)
-      shards[i].second.push_back(std::move(tensors[t]));
-    std::stable_sort(shards[i].second.begin(), shards[i].second.end(),
-                     [](const FileTensor& a, const FileTensor& b) {
-                       return test::dtype_size(a.dtype) > test::dtype_size(b.dtype);
-                     });
-    test::write_safetensors(folder / name, shards[i].second);
-  }
-  test::write_file(folder / "model.safetensors.index.json", test::index_of(shards));
-}
-
 TEST(PublishedTotals, tr3_4bpw_in_120_shards) {
   const std::string text = test::testdata("glm53_flash_config.json");
   const auto config = parse_model_config(text, "config.json");
@@ -61,7 +40,7 @@ TEST(PublishedTotals, tr3_4bpw_in_120_shards) {
   test::write_file(folder.path() / "config.json", text);
   SyntheticOptions options;
   options.bits = test::SmallCheckpoint::expert_bits;
-  write_released(folder.path(), test::synthetic_tensors(*config, options), 120);
+  test::write_released(folder.path(), test::synthetic_tensors(*config, options), 120);
 
   const auto checkpoint = Checkpoint::open(folder.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
@@ -90,7 +69,7 @@ TEST(PublishedTotals, bf16_release) {
   ASSERT_TRUE(config.ok()) << config.error().message;
   test::TempFolder folder;
   test::write_file(folder.path() / "config.json", text);
-  write_released(folder.path(), test::synthetic_tensors(*config, SyntheticOptions{}), 62);
+  test::write_released(folder.path(), test::synthetic_tensors(*config, SyntheticOptions{}), 62);
 
   const auto checkpoint = Checkpoint::open(folder.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;

@@ -18,54 +18,33 @@ DType act_type(const ModelOptions& options) {
   return options.precision == Precision::fp32 ? DType::f32 : DType::bf16;
 }
 
-/// Allocates and books each tensor under a class.
-class Booking {
- public:
-  Booking(Memory::Mode mode, std::vector<MemoryClass>& classes)
-      : memory_(mode), classes_(classes) {}
-
-  Tensor tensor(size_t cls, DType dtype, kernels::Shape shape) {
-    const uint64_t before = memory_.bytes();
-    Tensor t = memory_.tensor(dtype, shape);
-    classes_[cls].bytes += memory_.bytes() - before;
-    return t;
-  }
-
- private:
-  Memory memory_;
-  std::vector<MemoryClass>& classes_;
-};
-
-enum Class : size_t { latents, pool_keys, kda_state, windows, raw_rows };
-
-KdaCache make_kda(Booking& book, const ModelConfig& c, const ModelOptions& options) {
+KdaCache make_kda(Memory& memory, const ModelConfig& c, const ModelOptions& options) {
   const DType act = act_type(options);
   const int64_t slots = options.max_slots;
   const int64_t window = options.max_window;
   const int64_t width = c.kda_width();
   KdaCache cache;
   for (ConvCache* conv : {&cache.q, &cache.k, &cache.v}) {
-    conv->history = book.tensor(kda_state, act, {slots, c.conv_kernel - 1, width});
-    conv->pending = book.tensor(windows, act, {slots, window, width});
+    conv->history = memory.tensor(act, {slots, c.conv_kernel - 1, width});
+    conv->pending = memory.tensor(act, {slots, window, width});
   }
-  cache.state =
-      book.tensor(kda_state, DType::f32, {slots, c.kda_heads, c.kda_head_dim, c.kda_head_dim});
-  cache.pending_k = book.tensor(windows, act, {slots, window, width});
-  cache.pending_v = book.tensor(windows, act, {slots, window, width});
-  cache.pending_g = book.tensor(windows, DType::f32, {slots, window, width});
-  cache.pending_beta = book.tensor(windows, DType::f32, {slots, window, c.kda_heads});
+  cache.state = memory.tensor(DType::f32, {slots, c.kda_heads, c.kda_head_dim, c.kda_head_dim});
+  cache.pending_k = memory.tensor(act, {slots, window, width});
+  cache.pending_v = memory.tensor(act, {slots, window, width});
+  cache.pending_g = memory.tensor(DType::f32, {slots, window, width});
+  cache.pending_beta = memory.tensor(DType::f32, {slots, window, c.kda_heads});
   return cache;
 }
 
-DsaCache make_dsa(Booking& book, const ModelConfig& c, const ModelOptions& options,
+DsaCache make_dsa(Memory& paged, Memory& memory, const ModelConfig& c, const ModelOptions& options,
                   const CacheGeometry& g) {
   const DType act = act_type(options);
   const int64_t tokens = int64_t{g.num_blocks} * g.block_tokens;
   DsaCache cache;
-  cache.latent = book.tensor(latents, act, {tokens, c.kv_lora_rank});
-  cache.pools = book.tensor(pool_keys, act, {tokens / c.index_kpool, c.index_head_dim});
-  cache.raw_keys = book.tensor(raw_rows, act, {options.max_slots, g.raw_ring, c.index_head_dim});
-  cache.raw_gates = book.tensor(raw_rows, act, {options.max_slots, g.raw_ring, c.index_head_dim});
+  cache.latent = paged.tensor(act, {tokens, c.kv_lora_rank});
+  cache.pools = paged.tensor(act, {tokens / c.index_kpool, c.index_head_dim});
+  cache.raw_keys = memory.tensor(act, {options.max_slots, g.raw_ring, c.index_head_dim});
+  cache.raw_gates = memory.tensor(act, {options.max_slots, g.raw_ring, c.index_head_dim});
   return cache;
 }
 
@@ -88,30 +67,22 @@ kernels::KdaState KdaCache::view() const {
 
 Caches::Caches(const ModelConfig& config, const ModelOptions& options, bool with_mtp,
                Memory::Mode mode)
-    : geometry_(cache_geometry(config, options)),
-      classes_({{"latents", 0},
-                {"pool keys", 0},
-                {"KDA state", 0},
-                {"windows", 0},
-                {"raw index rows", 0}}) {
-  Booking book(mode, classes_);
+    : geometry_(cache_geometry(config, options)) {
+  Memory paged(mode);
+  Memory per_slot(mode);
   const int32_t layers = config.num_layers + (with_mtp ? 1 : 0);
   kda_.resize(static_cast<size_t>(layers));
   dsa_.resize(static_cast<size_t>(layers));
   for (int32_t layer = 0; layer < layers; ++layer) {
     const auto i = static_cast<size_t>(layer);
     if (config.attention_of(layer) == AttentionKind::kda) {
-      kda_[i] = make_kda(book, config, options);
+      kda_[i] = make_kda(per_slot, config, options);
     } else {
-      dsa_[i] = make_dsa(book, config, options, geometry_);
+      dsa_[i] = make_dsa(paged, per_slot, config, options, geometry_);
     }
   }
-}
-
-uint64_t Caches::bytes() const noexcept {
-  uint64_t sum = 0;
-  for (const MemoryClass& c : classes_) sum += c.bytes;
-  return sum;
+  paged_bytes_ = paged.bytes();
+  slot_bytes_ = per_slot.bytes();
 }
 
 }  // namespace yoke::engine

@@ -53,15 +53,16 @@ class Caches {
   KdaCache& kda(int32_t layer) { return *kda_[static_cast<size_t>(layer)]; }
   DsaCache& dsa(int32_t layer) { return *dsa_[static_cast<size_t>(layer)]; }
 
-  /// Bytes by class: paged, and per slot.
-  const std::vector<MemoryClass>& classes() const noexcept { return classes_; }
-  uint64_t bytes() const noexcept;
+  uint64_t bytes() const noexcept { return paged_bytes_ + slot_bytes_; }
+  /// Of these, what is paged: latents and pool keys.
+  uint64_t paged_bytes() const noexcept { return paged_bytes_; }
 
  private:
   CacheGeometry geometry_;
   std::vector<std::optional<KdaCache>> kda_;
   std::vector<std::optional<DsaCache>> dsa_;
-  std::vector<MemoryClass> classes_;
+  uint64_t paged_bytes_ = 0;
+  uint64_t slot_bytes_ = 0;
 };
 
 }  // namespace yoke::engine

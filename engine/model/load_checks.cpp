@@ -1,5 +1,6 @@
 #include "engine/model/load_checks.h"
 
+#include "engine/model/system_memory.h"
 #include "kernels/index_pool/index_pool.h"
 #include "kernels/kda/kda.h"
 #include "kernels/mla_attention/mla_attention.h"
@@ -13,6 +14,7 @@ using config::ErrorKind;
 namespace {
 
 constexpr int32_t kMaxStreams = 8;  // kernels/mhc/mhc.h
+constexpr size_t kHoldersNamed = 3;
 
 std::optional<Error> check_options(const ModelOptions& o) {
   struct Bound {
@@ -71,12 +73,14 @@ std::optional<Error> check_loadable(const Checkpoint& checkpoint, const ModelOpt
 }
 
 std::optional<Error> check_memory(const MemoryPlan& plan) {
-  const std::optional<uint64_t> available = available_memory();
-  if (!available || plan.total() <= *available) return std::nullopt;
+  const std::optional<SystemMemory> memory = system_memory();
+  if (!memory || plan.total() <= memory->available) return std::nullopt;
+  const std::string holders = describe(memory_holders(kHoldersNamed));
   return Error{ErrorKind::exhausted,
-               "the model needs " + format_bytes(plan.total()) + " (" + plan.describe() + "), " +
-                   format_bytes(*available) +
-                   " are available: " + format_bytes(plan.total() - *available) + " are missing"};
+               "want " + format_bytes(plan.total()) + " of memory (" + plan.describe() + "), " +
+                   format_bytes(memory->available) + " of " + format_bytes(memory->total) +
+                   " are available: " + format_bytes(plan.total() - memory->available) +
+                   " are missing" + (holders.empty() ? "" : "; most is held by " + holders)};
 }
 
 }  // namespace yoke::engine

@@ -15,7 +15,8 @@ namespace yoke::engine {
 std::optional<config::Error> check_loadable(const Checkpoint& checkpoint,
                                             const ModelOptions& options);
 
-/// Enough memory, as far as the operating system tells.
+/// Enough memory, as far as the operating system tells; the error says what the plan is, how much
+/// is missing and who holds most.
 std::optional<config::Error> check_memory(const MemoryPlan& plan);
 
 }  // namespace yoke::engine

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "engine/model/system_memory.h"
 #include "engine/testing/random_model.h"
 #include "kernels/exl3/exl3.h"
 #include "kernels/testing/compare.h"
@@ -27,6 +28,7 @@ ModelOptions small_options(Precision precision = Precision::fp32) {
   options.max_logit_rows = 32;
   options.max_model_len = 64;
   options.max_slots = 2;
+  options.max_snapshots = 3;
   return options;
 }
 
@@ -212,6 +214,7 @@ TEST_F(Load, the_memory_plan_is_what_a_model_then_holds) {
     auto model = LoadedModel::load(*checkpoint, small_options(precision), threads_);
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_EQ(plan->total(), (*model)->weight_bytes() + (*model)->cache_bytes() +
+                                 (*model)->parts().snapshots.bytes() +
                                  (*model)->parts().memory.bytes());
     EXPECT_EQ(plan->classes.front().name, "weights");
     EXPECT_EQ(plan->classes.front().bytes, (*model)->weight_bytes());
@@ -219,7 +222,7 @@ TEST_F(Load, the_memory_plan_is_what_a_model_then_holds) {
 }
 
 TEST_F(Load, caches_that_do_not_fit_are_refused_with_what_is_missing) {
-  if (!available_memory()) GTEST_SKIP() << "this system does not say how much memory is available";
+  if (!system_memory()) GTEST_SKIP() << "this system does not say how much memory is available";
   const TempFolder folder;
   RandomCheckpoint what;
   what.config = tiny_config();
@@ -231,7 +234,7 @@ TEST_F(Load, caches_that_do_not_fit_are_refused_with_what_is_missing) {
   const auto model = Model::load(*checkpoint, options, threads_);
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().kind, config::ErrorKind::exhausted);
-  EXPECT_THAT(model.error().message, HasSubstr("latents"));
+  EXPECT_THAT(model.error().message, HasSubstr("KV pool"));
   EXPECT_THAT(model.error().message, HasSubstr("TiB are missing"));
 }
 

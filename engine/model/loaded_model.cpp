@@ -13,16 +13,35 @@ Result<MemoryPlan> plan_memory(const Checkpoint& checkpoint, const ModelOptions&
   if (!weights.ok()) return weights.error();
   const ModelConfig& config = checkpoint.config();
 
-  MemoryPlan plan;
-  plan.classes.push_back({"weights", weights->bytes});
-  const Caches caches(config, options, weights->mtp.has_value(), Memory::Mode::count);
-  for (const MemoryClass& c : caches.classes()) plan.classes.push_back(c);
-  const Snapshots snapshots(config, options, weights->mtp.has_value(), Memory::Mode::count);
-  plan.classes.push_back({"prefix snapshots", snapshots.bytes()});
+  const bool with_mtp = weights->mtp.has_value();
+  const Caches caches(config, options, with_mtp, Memory::Mode::count);
+  const Snapshots snapshots(config, options, with_mtp, Memory::Mode::count);
   Memory memory(Memory::Mode::count);
   const StepBuffers buffers(config, options, memory);
   const Workspace workspace(config, options, *weights, threads, memory);
-  plan.classes.push_back({"workspace", memory.bytes()});
+
+  const CacheGeometry& g = caches.geometry();
+  const auto count = [](int64_t n) { return format_count(n); };
+  MemoryPlan plan;
+  plan.classes = {
+      {"weights", weights->bytes,
+       std::to_string(config.num_layers) + " layers" + (with_mtp ? " and the MTP layer" : "")},
+      {"KV pool", caches.paged_bytes(),
+       count(int64_t{g.num_blocks} * g.block_tokens) + " tokens in " + count(g.num_blocks) +
+           " blocks"},
+      {"KDA slots", caches.bytes() - caches.paged_bytes(),
+       count(options.max_slots) + " sequences at once"},
+      {"prefix snapshots", snapshots.bytes(),
+       options.max_snapshots == 0
+           ? "off"
+           : count(options.max_snapshots) + " of " +
+                 format_bytes(snapshots.bytes() / static_cast<uint64_t>(options.max_snapshots))},
+      {"MoE slot buffer", workspace.moe_bytes(),
+       count(options.max_rows) + " rows of " + std::to_string(config.experts_per_token) +
+           " experts"},
+      {"workspace", memory.bytes() - workspace.moe_bytes(),
+       "activations of " + count(options.max_rows) + " rows, logits of " +
+           count(options.max_logit_rows)}};
   return plan;
 }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <fstream>
 
 namespace yoke::engine {
 
@@ -18,6 +17,13 @@ uint64_t MemoryPlan::total() const noexcept {
   return sum;
 }
 
+uint64_t MemoryPlan::bytes_of(std::string_view name) const noexcept {
+  for (const MemoryClass& c : classes) {
+    if (c.name == name) return c.bytes;
+  }
+  return 0;
+}
+
 std::string MemoryPlan::describe() const {
   std::string text;
   for (const MemoryClass& c : classes) {
@@ -25,17 +31,6 @@ std::string MemoryPlan::describe() const {
     text += c.name + " " + format_bytes(c.bytes);
   }
   return text;
-}
-
-std::optional<uint64_t> available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  uint64_t kib = 0;
-  while (meminfo >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    meminfo.ignore(64, '\n');
-  }
-  return std::nullopt;
 }
 
 std::string format_bytes(uint64_t bytes) {
@@ -46,6 +41,16 @@ std::string format_bytes(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %s", value, kUnits[unit]);
   return text;
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > first + 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
 }
 
 }  // namespace yoke::engine

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/buffer.h"
@@ -31,19 +31,21 @@ class Memory {
 struct MemoryClass {
   std::string name;
   uint64_t bytes = 0;
+  std::string detail{};  ///< what decides the bytes, for people: "131,072 tokens"
 };
 
 struct MemoryPlan {
   std::vector<MemoryClass> classes;
   uint64_t total() const noexcept;
-  /// "weights 1.9 GiB, KV caches 0.2 GiB, …" for people.
+  /// 0 when there is no such class.
+  uint64_t bytes_of(std::string_view name) const noexcept;
+  /// "weights 1.9 GiB, KV pool 0.2 GiB, …" for people.
   std::string describe() const;
 };
 
-/// Bytes the operating system can give without swapping; nullopt where it does not say.
-std::optional<uint64_t> available_memory();
-
 /// "12.3 MiB", for people.
 std::string format_bytes(uint64_t bytes);
+/// "131,072", for people.
+std::string format_count(int64_t count);
 
 }  // namespace yoke::engine

@@ -113,6 +113,7 @@ Workspace::Workspace(const ModelConfig& c, const ModelOptions& options, const We
   gate = make(act, {rows, inner});
   up = make(act, {rows, inner});
 
+  const uint64_t before_moe = memory.bytes();
   const int64_t choices = c.experts_per_token;
   router = make(f32, {rows, c.num_experts});
   ids = make(i32, {rows, choices});
@@ -123,6 +124,7 @@ Workspace::Workspace(const ModelConfig& c, const ModelOptions& options, const We
   expert_up = make(act, {rows * choices, c.moe_intermediate_size});
   slots = make(f32, {rows, choices, model_width});
   shared = make(f32, {rows, model_width});
+  moe_bytes_ = memory.bytes() - before_moe;
 
   if (loaded.mtp) {
     mtp_in = make(act, {rows, model_width});

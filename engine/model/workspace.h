@@ -15,6 +15,9 @@ struct Workspace {
   Workspace(const ModelConfig& config, const ModelOptions& options, const Weights& weights,
             int threads, Memory& memory);
 
+  /// Of its memory, what the routed experts take.
+  uint64_t moe_bytes() const noexcept { return moe_bytes_; }
+
   kernels::Tensor streams;     ///< [R, S, H] act
   kernels::Tensor post, comb;  ///< [R, S], [R, S, S] f32
   kernels::Tensor x;           ///< [R, H] act: input of a sub-layer, before and after its norm
@@ -61,6 +64,9 @@ struct Workspace {
   kernels::Tensor hidden;     ///< [R, H] act: after the final norm
   kernels::Tensor head_rows;  ///< [max_logit_rows, H] act
   kernels::Tensor logits;     ///< [max_logit_rows, vocab] f32
+
+ private:
+  uint64_t moe_bytes_ = 0;
 };
 
 }  // namespace yoke::engine
