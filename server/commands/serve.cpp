@@ -8,7 +8,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -18,17 +17,15 @@
 #include <utility>
 #include <vector>
 
-#include "config/keys.h"
 #include "config/load.h"
 #include "config/log.h"
 #include "engine/runtime.h"
 #include "server/commands/commands.h"
 #include "server/commands/default_model.h"
+#include "server/commands/settings_flags.h"
 #include "server/commands/signals.h"
 #include "server/ready_block.h"
 #include "server/server.h"
-
-extern char** environ;  // POSIX
 
 namespace yoke::server {
 namespace {
@@ -41,40 +38,13 @@ constexpr auto kLook = 100ms;  // how often a waiting serve looks at the engine 
 constexpr int32_t kAdvisedOutputTokens = 32768;
 
 struct ServeFlags {
-  std::string config_file;
+  SettingsFlags settings;
   bool print_config = false;
-  /// Flag as spelled → values. A deque: CLI11 keeps addresses.
-  std::deque<std::pair<std::string, std::vector<std::string>>> settings;
 };
 
 int complain(const config::Error& error) {
   std::fprintf(stderr, "yoke serve: %s\n", error.message.c_str());
   return kFailed;
-}
-
-std::vector<std::pair<std::string, std::string>> environment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const size_t equals = text.find('=');
-    if (equals != std::string_view::npos)
-      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
-config::Result<config::LoadedConfig> load(const ServeFlags& flags) {
-  config::Sources sources;
-  sources.environment = environment();
-  if (!flags.config_file.empty()) {
-    sources.file = flags.config_file;
-  } else {
-    sources.file = config::default_config_file(sources.environment);
-  }
-  for (const auto& [flag, values] : flags.settings) {
-    if (!values.empty()) sources.flags.push_back({flag, values});
-  }
-  return config::load_config(sources);
 }
 
 /// The folder to serve, and the name it is served under when the settings name none.
@@ -92,23 +62,6 @@ config::Result<ModelChoice> choose_model(const config::ModelSettings& settings) 
   std::error_code ignored;
   const auto whole = std::filesystem::weakly_canonical(folder, ignored);
   return ModelChoice{folder, (whole.empty() ? folder : whole).filename().string()};
-}
-
-engine::RuntimeOptions runtime_options(const config::Config& config,
-                                       const std::filesystem::path& folder) {
-  engine::RuntimeOptions options;
-  options.folder = folder;
-  options.precision =
-      config.model.precision == "fp32" ? engine::Precision::fp32 : engine::Precision::bf16;
-  options.max_sequences = static_cast<int32_t>(config.engine.max_num_seqs);
-  options.max_batched_tokens = static_cast<int32_t>(config.engine.max_num_batched_tokens);
-  options.max_model_len = static_cast<int32_t>(config.engine.max_model_len);
-  options.max_waiting = static_cast<int32_t>(config.engine.max_queue);
-  options.threads = static_cast<int32_t>(config.engine.threads);
-  options.time_limit = config.engine.request_timeout;
-  options.prompt_cache_bytes =
-      static_cast<uint64_t>(config.engine.prompt_cache_gib * static_cast<double>(1ull << 30));
-  return options;
 }
 
 /// The operator's sampling defaults over those of the checkpoint.
@@ -251,7 +204,7 @@ int serve_until_end(const config::Config& config, Server& server, engine::Engine
 
 int run_serve(const ServeFlags& flags) {
   const config::TimePoint began = config::Clock::now();
-  auto loaded = load(flags);
+  auto loaded = flags.settings.load();
   if (!loaded.ok()) return complain(loaded.error());
   const config::Config& config = loaded->config;
   if (flags.print_config) {
@@ -310,42 +263,14 @@ int run_serve(const ServeFlags& flags) {
   return exit_code;
 }
 
-/// `max_model_len` → `--max-model-len,--max_model_len`.
-std::string flag_names(const config::Key& key) {
-  std::string names;
-  const auto add = [&](std::string_view name) {
-    std::string dashed(name);
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    for (const std::string& spelled : {dashed, std::string(name)}) {
-      if (("," + names + ",").find(",--" + spelled + ",") != std::string::npos) continue;
-      names += (names.empty() ? "--" : ",--") + spelled;
-    }
-  };
-  add(key.name);
-  for (const std::string_view alias : key.aliases) add(alias);
-  return names;
-}
-
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* serve = app.add_subcommand("serve", "Serve a model over the OpenAI API");
-  serve->add_option("--config", flags->config_file,
-                    "Settings file (default: $YOKE_CONFIG, else ./yoke.toml if it is there)");
   serve->add_flag("--print-config", flags->print_config,
                   "Print the settings in effect as a file, and leave");
-  for (const config::Key& key : config::keys()) {
-    auto& setting = flags->settings.emplace_back(std::string(key.name), std::vector<std::string>{});
-    CLI::Option* option = serve->add_option(flag_names(key), setting.second, std::string(key.help))
-                              ->group(std::string(key.section));
-    if (key.kind == config::ValueKind::boolean) option->expected(0, 1);
-    if (key.kind == config::ValueKind::list) {
-      option->allow_extra_args(false);  // one value a flag; repeat the flag for more
-    } else {
-      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    }
-  }
+  flags->settings.add_to(*serve);
   serve->footer(
       "Each setting is also an environment variable (YOKE_PORT) and a key of yoke.toml; flags win "
       "over variables, variables over the file.\n"
