@@ -430,5 +430,20 @@ TEST(Utf8, encodes_and_decodes_every_scalar_value) {
   }
 }
 
+TEST(Utf8, prefixes_cut_no_character) {
+  EXPECT_EQ(utf8_prefix("aä😀", 100), "aä😀");
+  EXPECT_EQ(utf8_prefix("aä😀", 2), "a");
+  EXPECT_EQ(utf8_prefix("aä😀", 3), "aä");
+  EXPECT_EQ(utf8_prefix("aä😀", 6), "aä");
+  EXPECT_EQ(utf8_prefix("aä😀", 7), "aä😀");
+  EXPECT_EQ(utf8_prefix("ä", 0), "");
+}
+
+TEST(Utf8, repair_replaces_what_is_no_character) {
+  EXPECT_EQ(utf8_repaired("aä😀"), "aä😀");
+  EXPECT_EQ(utf8_repaired("a\xff\xe2\x28"), "a\uFFFD\uFFFD(");
+  EXPECT_EQ(utf8_repaired("\xf0\x9f"), "\uFFFD\uFFFD");
+}
+
 }  // namespace
 }  // namespace yoke::engine

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "engine/json/utf8.h"
 #include "server/api/fields.h"
 #include "server/api/messages.h"
 #include "server/api/thinking.h"
@@ -27,7 +28,7 @@ std::string read_model(Fields& fields, const ChatContext& context) {
   if (context.accept_any_model || std::find(names.begin(), names.end(), *asked) != names.end())
     return *asked;
   fields.problem().report(ApiCode::model_not_found,
-                          "the model '" + asked->substr(0, 200) +
+                          "the model '" + std::string(engine::utf8_prefix(*asked, 200)) +
                               "' does not exist here; this server has '" + main + "'",
                           "model");
   return main;

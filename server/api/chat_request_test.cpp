@@ -56,6 +56,21 @@ TEST(ChatRequest, body_must_be_a_json_object) {
   EXPECT_THAT(std::get<ApiError>(parsed).message, HasSubstr("13"));
 }
 
+TEST(ChatRequest, errors_quote_no_half_characters) {
+  const std::string long_word(39, 'x');
+  for (const std::string& body :
+       {with_messages(R"([{"role":")" + long_word + R"(äö"}])"),
+        with_messages(R"([{"role":"user","content":[{"type":")" + long_word + R"(äö"}]}])"),
+        with(R"(,"reasoning_effort":")" + long_word + R"(äö")"),
+        with(R"(,"tool_choice":")" + long_word + R"(äö")")}) {
+    const ParsedChat parsed = parse_chat_request(body, kContext);
+    const auto* error = std::get_if<ApiError>(&parsed);
+    ASSERT_NE(error, nullptr) << body;
+    EXPECT_THAT(error->message, HasSubstr(long_word + "'"));
+    EXPECT_TRUE(engine::parse_json(error_body(*error), "the error").ok()) << error->message;
+  }
+}
+
 TEST(ChatRequest, byte_order_mark_duplicate_keys_and_unknown_fields_are_fine) {
   const ChatRequest request =
       accepted("\xEF\xBB\xBF" + with(R"(,"seed":1,"seed":2,"some_future_field":{"a":[1]})"));

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/json/json.h"
+#include "engine/json/utf8.h"
 
 namespace yoke::server {
 
@@ -95,7 +96,7 @@ const ErrorRow& error_row(ApiCode code) noexcept {
 std::string error_body(const ApiError& error) {
   const ErrorRow& row = error_row(error.code);
   std::string out = R"({"error":{"message":)";
-  engine::append_json_string(out, error.message);
+  engine::append_json_string(out, engine::utf8_repaired(error.message));
   out += R"(,"type":)";
   engine::append_json_string(out, row.type);
   out += R"(,"param":)";
@@ -125,7 +126,7 @@ Response anthropic_error_response(const ApiError& error, std::string_view reques
   response.body = R"({"type":"error","error":{"type":)";
   engine::append_json_string(response.body, anthropic_type(response.status));
   response.body += R"(,"message":)";
-  engine::append_json_string(response.body, error.message);
+  engine::append_json_string(response.body, engine::utf8_repaired(error.message));
   response.body += R"(},"request_id":)";
   append_nullable(response.body, request_id);
   response.body += '}';

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/json/utf8.h"
+
 namespace yoke::server {
 
 namespace {
@@ -85,7 +87,7 @@ class MessageReader {
     if (name == "function") return function_result(message);
     report(ApiCode::invalid_value,
            "must be one of system, developer, user, assistant, tool, function; found '" +
-               name.substr(0, 40) + "'",
+               std::string(engine::utf8_prefix(name, 40)) + "'",
            "role");
     return {};
   }
@@ -142,7 +144,8 @@ class MessageReader {
              "holds an image, but this model reads text only (it has no image input)", field);
     } else {
       report(ApiCode::unsupported_content,
-             "has type '" + type.substr(0, 40) + "', which this server cannot give to the model",
+             "has type '" + std::string(engine::utf8_prefix(type, 40)) +
+                 "', which this server cannot give to the model",
              field);
     }
   }

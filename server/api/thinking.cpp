@@ -3,6 +3,8 @@
 #include <limits>
 #include <optional>
 
+#include "engine/json/utf8.h"
+
 namespace yoke::server {
 
 namespace {
@@ -23,7 +25,7 @@ std::optional<std::string> effort_word(Fields& fields, std::string_view key) {
                             "'" + fields.path_of(key) +
                                 "' must be one of none, minimal, low, medium, high, xhigh, max; "
                                 "found '" +
-                                word->substr(0, 40) + "'",
+                                std::string(engine::utf8_prefix(*word, 40)) + "'",
                             fields.path_of(key));
     return std::nullopt;
   }

@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/json/utf8.h"
+
 namespace yoke::server {
 
 namespace {
@@ -93,7 +95,8 @@ class ToolReader {
     }
     if (!is_tool_name(*name)) {
       report(ApiCode::invalid_tool,
-             "must be 1 to 128 of A-Z a-z 0-9 _ . : -, found '" + name->substr(0, 140) + "'",
+             "must be 1 to 128 of A-Z a-z 0-9 _ . : -, found '" +
+                 std::string(engine::utf8_prefix(*name, 140)) + "'",
              prefix + "name");
       return false;
     }
@@ -158,7 +161,8 @@ void demand(Problem& problem, const Json& tools, const std::string* name) {
   if (tools.is_null()) return wrong("'tool_choice' demands a call, but 'tools' holds none");
   if (name == nullptr) return not_yet(problem, "\"required\"");
   if (!has_tool(tools, *name))
-    return wrong("'tool_choice' names '" + name->substr(0, 140) + "', which is not in 'tools'");
+    return wrong("'tool_choice' names '" + std::string(engine::utf8_prefix(*name, 140)) +
+                 "', which is not in 'tools'");
   not_yet(problem, "naming a function");
 }
 
@@ -202,7 +206,7 @@ Json callable_tools(Fields& fields, const Json& tools) {
     }
     problem.report(ApiCode::invalid_value,
                    "'tool_choice' must be \"none\", \"auto\", \"required\" or a function, found '" +
-                       word.substr(0, 40) + "'",
+                       std::string(engine::utf8_prefix(word, 40)) + "'",
                    "tool_choice");
     return {};
   }
