@@ -153,6 +153,25 @@ TEST_F(PrefixCacheTest, what_is_cheap_to_compute_again_goes_before_what_is_dear)
   EXPECT_EQ(found(count_from(0, 64)), 60);
 }
 
+TEST_F(PrefixCacheTest, instructions_in_common_outlive_the_turns_of_one_conversation) {
+  const Tokens instructions = count_from(0, 60);
+  keep(instructions);
+  Tokens conversation = instructions;
+  for (int32_t turn = 1; turn <= 10; ++turn) {
+    const auto match = cache.find(joined(conversation, {-1}));
+    ASSERT_TRUE(match);
+    EXPECT_EQ(match->position, static_cast<int32_t>(conversation.size())) << "the turn before";
+    std::vector<BlockId> blocks;
+    cache.acquire(*match, blocks);
+    cache.unpin(match->snapshot);
+    for (const BlockId block : blocks) pool.release(block);
+    conversation = joined(conversation, count_from(1000 * turn, 4));
+    keep(conversation);
+  }
+  EXPECT_GE(cache.evictions(), 7u);
+  EXPECT_EQ(found(joined(instructions, {-1, -2})), 60) << "for the next conversation";
+}
+
 TEST_F(PrefixCacheTest, blocks_are_made_free_by_dropping_those_that_hold_some) {
   keep(count_from(0, 33));    // 8 blocks
   keep(count_from(0, 36));    // the same 8

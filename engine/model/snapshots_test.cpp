@@ -154,7 +154,8 @@ TEST_P(SnapshotTest, a_restored_sequence_equals_a_fresh_one) {
           given.subspan(static_cast<size_t>(chunk), static_cast<size_t>(position - chunk + window)),
           window, 1);
       source.run(given.subspan(static_cast<size_t>(position + window), 1));
-      DraftingSequence(*model, 2, {8}).run(random_tokens(random, 20, vocab));
+      // What the newcomer gets is full of another sequence's rows.
+      DraftingSequence(*model, 2, {6, 7, 9}).run(random_tokens(random, kLength, vocab));
 
       // What lies in blocks before the last one is shared.
       std::vector<int32_t> blocks = {6, 7, 9};

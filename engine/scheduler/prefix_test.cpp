@@ -201,6 +201,47 @@ TEST(SchedulerPrefix, a_preempted_sequence_goes_on_from_its_own_snapshot) {
   EXPECT_EQ(fixture.cached[recent], 0) << "told once, when it started";
 }
 
+TEST(SchedulerPrefix, snapshots_do_not_take_the_oldest_prompts_share_of_the_time) {
+  // A step costs 30 and each row 0.3, as where reading the weights dominates; and rows alone count.
+  for (const auto& [step_cost, row_cost] : {std::pair{30.0, 0.3}, {0.0, 1.0}}) {
+    SchedulerLimits limits = limits_with_snapshots();
+    limits.max_sequences = 12;
+    limits.max_batched_tokens = 64;
+    limits.max_waiting = 500;
+    limits.max_model_len = 20000;
+    limits.num_blocks = 20000;
+    Fixture fixture(limits);
+    std::set<SequenceId> decoding;
+    for (int i = 0; i < 6; ++i) decoding.insert(fixture.submit({1, i}, {}, 9000));
+    fixture.step();
+    Tokens prompt(8000);
+    for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i % 997);
+    const SequenceId oldest = fixture.submit(prompt, {1000, 7990});
+    std::mt19937_64 random(9);
+    double time = 0, share = 0;
+    while (!fixture.reasons.contains(oldest)) {
+      if (random() % 2 == 0) {  // keeps the other half of the budget busy, and ends chunks
+        Tokens other(30);
+        for (int32_t& t : other) t = static_cast<int32_t>(random() % 1000);
+        fixture.submit(other, {10, 20}, 2);
+      }
+      double rows_in_all = 0, mine = 0;
+      size_t decoded = 0;
+      for (const PlannedRows& rows : fixture.step()) {
+        rows_in_all += rows.rows;
+        if (rows.id == oldest) mine = rows.rows;
+        decoded += decoding.contains(rows.id);
+      }
+      ASSERT_LE(rows_in_all, limits.max_batched_tokens);
+      ASSERT_EQ(decoded, decoding.size()) << "every running sequence is in every step";
+      const double cost = step_cost + rows_in_all * row_cost;
+      time += cost;
+      share += cost * mine / rows_in_all;
+    }
+    EXPECT_GE(share / time, 0.2);
+  }
+}
+
 /// Random conversations in small pools: every promise of prefix_cache.h and scheduler.h, with the
 /// contents of blocks and snapshots simulated.
 class Conversations {
