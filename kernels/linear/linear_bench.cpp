@@ -212,6 +212,8 @@ void exl3_against_bf16(benchmark::State& state) {
 void large(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"in", "out", "rows"})->Unit(benchmark::kMillisecond)->UseRealTime();
   bench->Args({4096, 32768, 1});  // 256 MiB of BF16
+  bench->Args({1024, 131072, 1});
+  bench->Args({1024, 32768, 1});  // the head of `wide`: 64 MiB
   bench->Args({4096, 32768, 4});
 }
 void chunks(benchmark::internal::Benchmark* bench) {
