@@ -37,10 +37,33 @@ HWY_INLINE VDouble fused(VDouble a, VDouble b, VDouble c) {
 #endif
 }
 
+/// high and low of kPowers at each lane's index.
+template <class VIndex>
+HWY_INLINE void powers(VIndex index, VDouble& high, VDouble& low) {
+  const DDouble d;
+  const hn::RebindToUnsigned<DDouble> du;
+#if HWY_TARGET == HWY_AVX2
+  // Gathers are slow before AVX-512: pairs of high and low are loaded and turned instead.
+  const hn::Full128<double> d2;
+  HWY_ALIGN uint64_t at[4];
+  hn::Store(index, du, at);
+  const auto pair = [&](int lane) HWY_ATTR { return hn::Load(d2, kPowers[at[lane]]); };
+  const VDouble even = hn::Combine(d, pair(2), pair(0));
+  const VDouble odd = hn::Combine(d, pair(3), pair(1));
+  high = hn::InterleaveLower(d, even, odd);
+  low = hn::InterleaveUpper(d, even, odd);
+#else
+  const hn::RebindToSigned<DDouble> di;
+  const auto place = hn::BitCast(di, hn::Add(index, index));
+  high = hn::GatherIndex(d, kPowers[0], place);
+  low = hn::GatherIndex(d, kPowers[0] + 1, place);
+  (void)du;
+#endif
+}
+
 HWY_INLINE VDouble exp64(VDouble x) {
   const DDouble d;
   const hn::RebindToUnsigned<DDouble> du;
-  const hn::RebindToSigned<DDouble> di;
   const auto set = [d](double value) HWY_ATTR { return hn::Set(d, value); };
   const VDouble shift = set(0x1.8p52);
   const VDouble shifted = hn::Add(hn::Mul(x, set(0x1.71547652b82fep+5)), shift);
@@ -58,9 +81,9 @@ HWY_INLINE VDouble exp64(VDouble x) {
   // nonsense and replaced below.
   const auto index =
       hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x4338000000000000u - (uint64_t{4096} << 5)));
-  const auto place = hn::BitCast(di, hn::And(index, hn::Set(du, uint64_t{31})));
-  const VDouble high = hn::GatherIndex(d, kPowersHigh, place);
-  const VDouble low = hn::GatherIndex(d, kPowersLow, place);
+  VDouble high;
+  VDouble low;
+  powers(hn::And(index, hn::Set(du, uint64_t{31})), high, low);
   const VDouble y = hn::Add(high, hn::Add(low, hn::Mul(high, p)));
 
   // 2^exponent as two factors, both normal: only the last product can round.

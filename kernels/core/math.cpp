@@ -34,8 +34,8 @@ double exp64(double x) noexcept {
   // e^r - 1 by its series; the first term left out is r^7/5040 < 2^-58.
   const double p =
       r + r * r * (1.0 / 2 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720)))));
-  const double high = kPowersHigh[index & 31];
-  const double y = high + (kPowersLow[index & 31] + high * p);
+  const double* power = kPowers[index & 31];
+  const double y = power[0] + (power[1] + power[0] * p);
 
   const int exponent = index >> 5;  // -1075 .. 1024
   if (exponent > 1023) return y * power_of_two(1023) * 2.0;

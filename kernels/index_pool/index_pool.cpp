@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/core/act.h"
-#include "kernels/core/math.h"
+#include "kernels/core/row_math.h"
 
 namespace yoke::kernels {
 namespace {
@@ -19,6 +19,35 @@ struct Step {
   StepRows rows;
   int64_t dim, pool_tokens, ring;
 };
+
+constexpr int64_t kPoolChannels = 64;
+
+/// Channels [begin, begin + count) of one pool, token after token.
+template <class Act>
+void pool_channels(const Step& step, Act* out, const Act* const* keys, const Act* const* gates,
+                   int64_t begin, int64_t count) {
+  float weights[kMaxPoolTokens][kPoolChannels];
+  float highest[kPoolChannels];
+  float sum[kPoolChannels] = {};
+  float pooled[kPoolChannels] = {};
+  for (int64_t j = 0; j < step.pool_tokens; ++j) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t d = begin + i;
+      weights[j][i] = widen(gates[j][d]) + load_float(step.ape, j * step.dim + d);
+      highest[i] = j == 0 ? weights[j][i] : std::max(highest[i], weights[j][i]);
+    }
+  }
+  for (int64_t j = 0; j < step.pool_tokens; ++j) {
+    for (int64_t i = 0; i < count; ++i) weights[j][i] -= highest[i];
+    exp_run(weights[j], weights[j], count);
+    for (int64_t i = 0; i < count; ++i) sum[i] += weights[j][i];
+  }
+  for (int64_t j = 0; j < step.pool_tokens; ++j) {
+    for (int64_t i = 0; i < count; ++i)
+      pooled[i] += weights[j][i] / sum[i] * widen(keys[j][begin + i]);
+  }
+  for (int64_t i = 0; i < count; ++i) out[begin + i] = narrow<Act>(pooled[i]);
+}
 
 /// The pool whose last token is row `r`.
 template <class Act>
@@ -41,21 +70,8 @@ void complete_pool(const Step& step, int64_t r) {
   }
   Act* out =
       step.pools.as<Act>() + rows.cache_row(rows.slot[r], first) / step.pool_tokens * step.dim;
-  for (int64_t d = 0; d < step.dim; ++d) {
-    float weight[kMaxPoolTokens] = {};
-    for (int64_t j = 0; j < step.pool_tokens; ++j)
-      weight[j] = widen(gates[j][d]) + load_float(step.ape, j * step.dim + d);
-    float highest = weight[0];
-    for (int64_t j = 1; j < step.pool_tokens; ++j) highest = std::max(highest, weight[j]);
-    float sum = 0;
-    for (int64_t j = 0; j < step.pool_tokens; ++j) {
-      weight[j] = static_cast<float>(exp64(weight[j] - highest));
-      sum += weight[j];
-    }
-    float pooled = 0;
-    for (int64_t j = 0; j < step.pool_tokens; ++j) pooled += weight[j] / sum * widen(keys[j][d]);
-    out[d] = narrow<Act>(pooled);
-  }
+  for (int64_t begin = 0; begin < step.dim; begin += kPoolChannels)
+    pool_channels(step, out, keys, gates, begin, std::min(kPoolChannels, step.dim - begin));
 }
 
 /// The newest `ring` rows of one sequence, each at its position modulo `ring`.
@@ -93,14 +109,15 @@ void index_pool(TensorView pools, TensorView raw_keys, TensorView raw_gates, Con
              "index_pool: types differ");
   ThreadPool& threads = stream.threads();
   stream.launch("index_pool", [=, &threads] {
-    threads.for_range(step.rows.rows, 4, [&](int64_t begin, int64_t end, int) {
-      dispatch_act(step.keys.dtype, [&](auto act) {
-        for (int64_t r = begin; r < end; ++r) {
-          if (step.rows.slot[r] >= 0 && (step.rows.position[r] + 1) % step.pool_tokens == 0)
-            complete_pool<decltype(act)>(step, r);
-        }
-      });
-    });
+    threads.for_range(
+        step.rows.rows, grain_for(8 * step.dim), [&](int64_t begin, int64_t end, int) {
+          dispatch_act(step.keys.dtype, [&](auto act) {
+            for (int64_t r = begin; r < end; ++r) {
+              if (step.rows.slot[r] >= 0 && (step.rows.position[r] + 1) % step.pool_tokens == 0)
+                complete_pool<decltype(act)>(step, r);
+            }
+          });
+        });
     for (int32_t s = 0; s < step.rows.max_sequences; ++s) {
       if (step.rows.sequences[s].slot >= 0) keep_raw(step, step.rows.sequences[s]);
     }

@@ -6,6 +6,7 @@
 #include "config/check.h"
 #include "kernels/core/row_io.h"
 #include "kernels/core/row_sums.h"
+#include "kernels/mhc/mhc_mix_chunk.h"
 #include "kernels/mhc/mhc_products.h"
 #include "kernels/mhc/mhc_site.h"
 
@@ -61,25 +62,20 @@ void coefficients_row(const TensorView& x, const TensorView& post, const TensorV
 
 void mix_row(const TensorView& streams, const ConstTensorView& y, const float* post,
              const float* comb, int64_t row) {
-  constexpr int64_t kChunk = kRowChunk;
   const int64_t s_count = streams.dim(1);
   const int64_t hidden = streams.dim(2);
-  float from[kMhcMaxStreams][kChunk];
-  float added[kChunk];
-  float out[kChunk];
-  for (int64_t begin = 0; begin < hidden; begin += kChunk) {
-    const int64_t count = std::min(kChunk, hidden - begin);
+  float from[kMhcMaxStreams][kRowChunk];
+  float out[kMhcMaxStreams][kRowChunk];
+  float added[kRowChunk] = {};  // whole vectors are read, also in a chunk's rest
+  std::fill_n(from[0], s_count * kRowChunk, 0.0f);
+  for (int64_t begin = 0; begin < hidden; begin += kRowChunk) {
+    const int64_t count = std::min(kRowChunk, hidden - begin);
     load_floats(added, y, row * hidden + begin, count);
     for (int64_t i = 0; i < s_count; ++i)
       load_floats(from[i], streams, (row * s_count + i) * hidden + begin, count);
-    for (int64_t j = 0; j < s_count; ++j) {
-      double sums[kChunk] = {};
-      add_scaled(sums, double{post[j]}, added, count);
-      for (int64_t i = 0; i < s_count; ++i)
-        add_scaled(sums, double{comb[i * s_count + j]}, from[i], count);
-      round_sums(out, sums, count);
-      store_floats(streams, (row * s_count + j) * hidden + begin, out, count);
-    }
+    mhc_mix_chunk(out[0], from[0], added, post, comb, s_count, count);
+    for (int64_t j = 0; j < s_count; ++j)
+      store_floats(streams, (row * s_count + j) * hidden + begin, out[j], count);
   }
 }
 

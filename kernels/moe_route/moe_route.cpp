@@ -4,7 +4,8 @@
 #include <limits>
 
 #include "config/check.h"
-#include "kernels/core/math.h"
+#include "kernels/core/row_io.h"
+#include "kernels/core/row_math.h"
 
 namespace yoke::kernels {
 namespace {
@@ -29,11 +30,15 @@ void route_row(int32_t* ids, float* weights, const float* logits, const float* b
                int64_t experts, int64_t k, MoeRouteParams params) {
   Choice best[kMaxChoices];
   int64_t filled = 0;
-  for (int64_t e = 0; e < experts; ++e) {
-    const auto score = static_cast<float>(sigmoid64(logits[e]));
-    float value = score + bias[e];
-    if (value != value) value = -std::numeric_limits<float>::infinity();  // NaN: last
-    insert(best, filled, k, {value, score, static_cast<int32_t>(e)});
+  float scores[kRowChunk];
+  for (int64_t begin = 0; begin < experts; begin += kRowChunk) {
+    const int64_t count = std::min(kRowChunk, experts - begin);
+    sigmoid_run(scores, logits + begin, count);
+    for (int64_t i = 0; i < count; ++i) {
+      float value = scores[i] + bias[begin + i];
+      if (value != value) value = -std::numeric_limits<float>::infinity();  // NaN: last
+      insert(best, filled, k, {value, scores[i], static_cast<int32_t>(begin + i)});
+    }
   }
   double sum = 1e-20;
   for (int64_t j = 0; j < k; ++j) sum += double{best[j].score};
