@@ -55,7 +55,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("plan", "show the memory that serving a checkpoint takes, by class");
   plan->add_option("dir", command->folder, "folder of a Hugging Face checkpoint")->required();
   plan->add_flag("--json", command->json, "print one JSON object instead of text");
-  command->settings.add_to(*plan, {"engine"});
+  command->settings.add_to(*plan, {"engine", "precision", "max_buffered_mib"});
   plan->footer(
       "The settings are those of yoke serve; what a settings file or the environment says counts "
       "here too. Only headers are read.\n"

@@ -59,13 +59,15 @@ TEST(Plan, nano_in_a_table) {
 }
 
 TEST(Plan, settings_decide_and_too_much_is_named) {
-  const Outcome outcome = plan({nano(), "--json", "--max-model-len", "131072", "--kv-cache-tokens",
-                                "2000000000", "--prompt-cache-gib", "0"});
+  const Outcome outcome =
+      plan({nano(), "--json", "--max-model-len", "131072", "--kv-cache-tokens", "2000000000",
+            "--prompt-cache-gib", "0", "--precision", "fp32", "--max-buffered-mib", "128"});
   EXPECT_EQ(outcome.exit_code, 1);
   const auto report = engine::parse_json(outcome.out, "report");
-  ASSERT_TRUE(report.ok()) << outcome.out;
-  // Two DSA layers: latents of 64 and a pool key of 64 for every four tokens, BF16.
-  EXPECT_EQ(bytes_of(*report, "KV pool"), 2'000'000'000 * int64_t{2 * (64 + 16) * 2});
+  ASSERT_TRUE(report.ok()) << outcome.out << outcome.err;
+  // Two DSA layers: latents of 64 and a pool key of 64 for every four tokens, fp32.
+  EXPECT_EQ(bytes_of(*report, "KV pool"), 2'000'000'000 * int64_t{2 * (64 + 16) * 4});
+  EXPECT_EQ(bytes_of(*report, "host buffers"), 128 << 20);
   EXPECT_EQ(bytes_of(*report, "prefix snapshots"), 0);
   EXPECT_FALSE(report->find("fits")->as_boolean());
   EXPECT_EQ(
@@ -94,7 +96,7 @@ TEST(Plan, the_released_checkpoint_in_120_shards) {
                                 "--max-num-seqs", "4", "--prompt-cache-gib", "2"});
   EXPECT_EQ(outcome.err, "");
   const auto report = engine::parse_json(outcome.out, "report");
-  ASSERT_TRUE(report.ok()) << outcome.out;
+  ASSERT_TRUE(report.ok()) << outcome.out << outcome.err;
   // Published bytes without vision tower and MTP layer (spec/glm5_next.md 3.8 and 4.2).
   const int64_t weights = bytes_of(*report, "weights");
   EXPECT_GT(weights, 165'000'000'000);

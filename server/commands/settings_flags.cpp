@@ -65,13 +65,14 @@ uint64_t gib(double count) {
 
 }  // namespace
 
-void SettingsFlags::add_to(CLI::App& command, const std::vector<std::string_view>& sections) {
+void SettingsFlags::add_to(CLI::App& command, const std::vector<std::string_view>& only) {
   command.add_option("--config", config_file_,
                      "Settings file (default: $YOKE_CONFIG, else ./yoke.toml if it is there)");
+  const auto named = [&](std::string_view name) {
+    return std::find(only.begin(), only.end(), name) != only.end();
+  };
   for (const config::Key& key : config::keys()) {
-    if (!sections.empty() &&
-        std::find(sections.begin(), sections.end(), key.section) == sections.end())
-      continue;
+    if (!only.empty() && !named(key.section) && !named(key.name)) continue;
     auto& setting = settings_.emplace_back(dashed(key.name), std::vector<std::string>{});
     CLI::Option* option =
         command.add_option(flag_names(key), setting.second, std::string(key.help))

@@ -18,8 +18,9 @@ namespace yoke::server {
 /// Must outlive the parsing of the command line: CLI11 keeps addresses.
 class SettingsFlags {
  public:
-  /// `--config FILE`, and a flag for each setting of `sections`; all when empty.
-  void add_to(CLI::App& command, const std::vector<std::string_view>& sections = {});
+  /// `--config FILE`, and a flag for each setting that `only` names, itself or by its section; for
+  /// all when empty.
+  void add_to(CLI::App& command, const std::vector<std::string_view>& only = {});
   /// Flag over environment over file over default.
   config::Result<config::LoadedConfig> load() const;
 
