@@ -84,12 +84,15 @@ ChatAnswer::ChatAnswer(std::shared_ptr<Exchange> exchange, std::shared_ptr<ChatS
       service_(std::move(service)),
       model_(std::move(model)),
       chat_(std::move(chat)),
+      prompt_tokens_(static_cast<int64_t>(chat_.prompt.size())),
       key_label_(std::move(key_label)),
       head_(answer_head(*model_, chat_, service_->api)),
       output_(*model_->tokenizer, output_options(*model_, chat_)),
       format_(head_, wants_usage(chat_, service_->api)),
       pacer_(service_->api.stream_interval, kLongestHold),
-      mailbox_(std::make_shared<engine::Mailbox>()) {}
+      mailbox_(std::make_shared<engine::Mailbox>()) {
+  chat_.request.callable = {};  // the parser has read it
+}
 
 ChatAnswer::~ChatAnswer() {
   if (!done_) mailbox_->set_notify({});
@@ -98,23 +101,27 @@ ChatAnswer::~ChatAnswer() {
 // --- admission
 // -------------------------------------------------------------------------------------
 
-engine::GenerationRequest ChatAnswer::generation_request(std::string key_label) {
+engine::GenerationRequest ChatAnswer::generation_request() {
   engine::GenerationRequest request;
-  request.prompt = chat_.prompt;
-  request.boundaries = chat_.boundaries;
+  request.prompt = std::move(chat_.prompt);
+  request.boundaries = std::move(chat_.boundaries);
   request.sampling = chat_.sampling;
   request.max_tokens = chat_.max_tokens;
   request.stop_token_ids = model_->eos_token_ids;
   request.stop_token_ids.insert(request.stop_token_ids.end(), chat_.request.stop_token_ids.begin(),
                                 chat_.request.stop_token_ids.end());
-  request.key_label = std::move(key_label);
+  request.key_label = key_label_;
   return request;
 }
 
 std::optional<ApiError> ChatAnswer::submit() {
   began_ = Clock::now();
   mailbox_->set_notify(exchange_->waker());
-  const auto id = model_->service->submit(generation_request(key_label_), mailbox_);
+  if (service_->log_requests == "full")
+    service_->log->info("request.prompt id={} text={}",
+                        config::log_safe(exchange_->request().head.request_id),
+                        config::log_safe(model_->tokenizer->decode(chat_.prompt)));
+  const auto id = model_->service->submit(generation_request(), mailbox_);
   if (!id) {
     const engine::ServiceStatus status = model_->service->status();
     switch (id.error().kind) {
@@ -132,15 +139,11 @@ std::optional<ApiError> ChatAnswer::submit() {
     }
   }
   id_ = *id;
-  service_->log->log(service_->log_requests == "none" ? spdlog::level::debug : spdlog::level::info,
+  service_->log->log(service_->request_level(),
                      "request.start id={} key={} model={} prompt_tokens={} max_tokens={} stream={}",
                      config::log_safe(exchange_->request().head.request_id),
-                     config::log_safe(key_label_), config::log_safe(head_.model),
-                     chat_.prompt.size(), chat_.max_tokens, chat_.request.stream);
-  if (service_->log_requests == "full")
-    service_->log->info("request.prompt id={} text={}",
-                        config::log_safe(exchange_->request().head.request_id),
-                        config::log_safe(model_->tokenizer->decode(chat_.prompt)));
+                     config::log_safe(key_label_), config::log_safe(head_.model), prompt_tokens_,
+                     chat_.max_tokens, chat_.request.stream);
   if (chat_.request.stream) {
     Headers headers;
     headers.add("cache-control", "no-cache");
@@ -263,11 +266,10 @@ void ChatAnswer::on_finish(const engine::GenerationEvent::Finish& finish, TimePo
 // ----------------------------------------------------------------------------------------
 
 void ChatAnswer::deliver(std::vector<Delta> deltas) {
+  const bool log_text = service_->log_requests == "full";
   for (Delta& delta : deltas) {
-    if (chat_.request.stream)
-      pacer_.add(std::move(delta));
-    else
-      plain_.add(delta);
+    if (!chat_.request.stream || log_text) plain_.add(delta);
+    if (chat_.request.stream) pacer_.add(std::move(delta));
   }
 }
 
@@ -290,7 +292,7 @@ void ChatAnswer::flush_stream(TimePoint now) {
 }
 
 Usage ChatAnswer::usage() const {
-  return {.prompt_tokens = static_cast<int64_t>(chat_.prompt.size()),
+  return {.prompt_tokens = prompt_tokens_,
           .completion_tokens = output_.completion_tokens(),
           .cached_tokens = cached_tokens_,
           .reasoning_tokens = output_.reasoning_tokens()};
@@ -388,18 +390,23 @@ void ChatAnswer::end(Outcome outcome, int status, TimePoint now) {
   mailbox_->set_notify({});
   service_->metrics->stream_buffer(-static_cast<int64_t>(buffered_));
   service_->metrics->request_ended(outcome);
+  if (service_->log_requests == "full")
+    service_->log->info("request.answer id={} reasoning={} content={} calls={}",
+                        config::log_safe(exchange_->request().head.request_id),
+                        config::log_safe(plain_.reasoning()), config::log_safe(plain_.content()),
+                        plain_.calls());
   const auto between = [](TimePoint a, TimePoint b) {
     return a == TimePoint{} || b == TimePoint{} ? 0.0 : config::seconds(b - a);
   };
   const double decode_s = between(first_token_, last_token_);
   const auto tokens = output_.completion_tokens();
   service_->log->log(
-      service_->log_requests == "none" ? spdlog::level::debug : spdlog::level::info,
+      service_->request_level(),
       "request.done id={} key={} route=/chat/completions model={} status={} outcome={} stage={} "
       "prompt_tokens={} cached_tokens={} output_tokens={} queue_ms={:.0f} prefill_ms={:.0f} "
       "ttft_ms={:.0f} decode_ms={:.0f} tokens_per_s={:.1f} total_ms={:.0f}",
       config::log_safe(exchange_->request().head.request_id), config::log_safe(key_label_),
-      config::log_safe(head_.model), status, name_of(outcome), name_of(stage_), chat_.prompt.size(),
+      config::log_safe(head_.model), status, name_of(outcome), name_of(stage_), prompt_tokens_,
       cached_tokens_, tokens, between(began_, started_) * 1e3,
       between(started_, first_token_) * 1e3, between(began_, first_token_) * 1e3, decode_s * 1e3,
       decode_s > 0 ? static_cast<double>(tokens - 1) / decode_s : 0.0,

@@ -33,7 +33,7 @@ class ChatAnswer {
  private:
   using Stage = DisconnectStage;
 
-  engine::GenerationRequest generation_request(std::string key_label);
+  engine::GenerationRequest generation_request();
   void take_events(config::TimePoint now);
   void on_tokens(const std::vector<int32_t>& tokens, config::TimePoint now);
   void count_tokens();
@@ -55,6 +55,7 @@ class ChatAnswer {
   std::shared_ptr<ChatService> service_;
   std::shared_ptr<const ServedModel> model_;
   PreparedChat chat_;
+  int64_t prompt_tokens_;  // the prompt itself goes to the engine
   std::string key_label_;
   AnswerHead head_;
   ChatOutput output_;

@@ -70,10 +70,10 @@ Rejection rejection_reason(ApiCode code) {
 
 void reject(Exchange& exchange, const ChatService& service, const ApiError& error) {
   service.metrics->request_rejected(rejection_reason(error.code));
-  service.log->info("request.rejected id={} status={} code={} what={}",
-                    config::log_safe(exchange.request().head.request_id),
-                    error_row(error.code).status, error_row(error.code).wire_code,
-                    config::log_safe(error.message));
+  service.log->log(service.request_level(), "request.rejected id={} status={} code={} what={}",
+                   config::log_safe(exchange.request().head.request_id),
+                   error_row(error.code).status, error_row(error.code).wire_code,
+                   config::log_safe(error.message));
   exchange.respond(error_response(error));
 }
 
@@ -104,7 +104,7 @@ asio::awaitable<void> serve_chat(std::shared_ptr<Exchange> exchange,
     reject(*exchange, *service, error);
     co_return;
   }
-  const auto work = begin_preparation(*exchange, *service, *model);
+  auto work = begin_preparation(*exchange, *service, *model);
   asio::post(*service->workers, [work, service, model, wake = exchange->waker()] {
     prepare(*work, *model, *service);
     service->preparing.fetch_sub(1);
@@ -124,6 +124,7 @@ asio::awaitable<void> serve_chat(std::shared_ptr<Exchange> exchange,
   }
   ChatAnswer answer(exchange, service, model, std::get<PreparedChat>(std::move(work->result)),
                     std::move(key_label));
+  work.reset();  // with the body
   if (const auto error = answer.submit()) {
     reject(*exchange, *service, *error);
     co_return;

@@ -31,6 +31,10 @@ struct ChatService {
   asio::thread_pool* workers = nullptr;  ///< outlives the requests
   std::atomic<int> preparing{0};
 
+  /// Of the lines about each request.
+  spdlog::level::level_enum request_level() const {
+    return log_requests == "none" ? spdlog::level::debug : spdlog::level::info;
+  }
   void record_time(config::Duration request_time);
   int retry_after_s(int waiting, int parallel) const;
 

@@ -144,6 +144,9 @@ std::variant<PreparedChat, ApiError> prepare_chat(std::string_view body, const C
   out.request = std::get<ChatRequest>(std::move(parsed));
   const auto chat = render(out.request);
   if (!chat) return render_error(chat.error());
+  // The trees are many times the body's size, and the answer needs neither.
+  out.request.messages = {};
+  out.request.tools = {};
   if (auto error = certainly_too_long(*chat, limits, tokenizer)) return std::move(*error);
   auto encoded = tokenizer.encode(chat->text, chat->literal);
   if (!encoded) return render_error(encoded.error());

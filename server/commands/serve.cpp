@@ -211,7 +211,7 @@ int run_serve(const ServeFlags& flags) {
     std::fputs(config::to_toml(*loaded).c_str(), stdout);
     return 0;
   }
-  const config::Logger log = config::make_logger(config.log.level);
+  const config::Logger log = config::make_logger(config.log.level, config.log.format);
   for (const std::string& warning : loaded->warnings) log->warn("config {}", warning);
   for (const std::string& setting : config::changed_settings(*loaded))
     log->info("config {}", setting);

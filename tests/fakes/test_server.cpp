@@ -1,6 +1,7 @@
 #include "tests/fakes/test_server.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "config/check.h"
@@ -11,12 +12,6 @@ namespace {
 
 constexpr int32_t kEndOfTurn = 1227;  // <|user|>
 
-config::Logger test_logger() {
-  // YOKE_TEST_LOG is a level: to watch a failing scenario.
-  const char* level = std::getenv("YOKE_TEST_LOG");
-  return level != nullptr ? config::make_logger(level) : config::null_logger();
-}
-
 server::KeyRing keys_of(const config::Config& config) {
   auto keys = server::KeyRing::load(config.access);
   YOKE_CHECK(keys.ok(), keys.error().message.c_str());
@@ -24,6 +19,11 @@ server::KeyRing keys_of(const config::Config& config) {
 }
 
 }  // namespace
+
+config::Logger test_logger() {
+  const char* level = std::getenv("YOKE_TEST_LOG");
+  return level != nullptr ? config::make_logger(level) : config::null_logger();
+}
 
 const engine::Tokenizer& nano_tokenizer() {
   static const auto tokenizer =
@@ -62,8 +62,8 @@ std::string chat_body(std::string_view more, std::string_view text) {
   return body + "}]" + std::string(more) + "}";
 }
 
-TestServer::TestServer(config::Config config, bool with_model)
-    : server(config, keys_of(config), test_logger()) {
+TestServer::TestServer(config::Config config, bool with_model, config::Logger log)
+    : server(config, keys_of(config), std::move(log)) {
   model.names = config.model.served_model_name.empty()
                     ? std::vector<std::string>{"nano", "org/alias"}
                     : config.model.served_model_name;

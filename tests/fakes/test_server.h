@@ -27,10 +27,14 @@ config::Config test_config();
 /// A request with one user message; `more` is put behind it: `,"stream":true`.
 std::string chat_body(std::string_view more = "", std::string_view text = "hi");
 
+/// Silent, unless YOKE_TEST_LOG is a level: to watch a failing scenario.
+config::Logger test_logger();
+
 struct TestServer {
   static constexpr int32_t kContext = 4096;
 
-  explicit TestServer(config::Config config = test_config(), bool with_model = true);
+  explicit TestServer(config::Config config = test_config(), bool with_model = true,
+                      config::Logger log = test_logger());
   ~TestServer();
 
   uint16_t port() const { return server.port(); }
