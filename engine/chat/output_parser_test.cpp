@@ -157,7 +157,7 @@ TEST(OutputParser, newlines_at_the_border_are_trimmed_and_nothing_else) {
   EXPECT_EQ(parse("a\n\n"), outcome("a", ""));
 }
 
-TEST(OutputParser, one_step_across_the_border_gives_reasoning_then_content) {
+TEST(OutputParser, one_step_across_the_border_gives_reasoning_then_content) {  // E1
   OutputParser parser(with_tags(), with_tools());
   std::vector<OutputEvent> events;
   for (const int32_t id : ids_of("last</think>first")) parser.feed(id, events);
@@ -166,14 +166,14 @@ TEST(OutputParser, one_step_across_the_border_gives_reasoning_then_content) {
   EXPECT_EQ(std::get<ContentText>(events[1]).text, "first");
 }
 
-TEST(OutputParser, a_tag_spelled_by_ordinary_tokens_is_text) {
+TEST(OutputParser, a_tag_spelled_by_ordinary_tokens_is_text) {  // E6
   EXPECT_EQ(to_string(parse_ids(ids_of("a ") + spelled("</think>") + ids_of(" b</think>c ") +
                                     spelled("</think><think><tool_call>get</tool_call>"),
                                 with_tools())),
             outcome("a </think> b", "c </think><think><tool_call>get</tool_call>"));
 }
 
-TEST(OutputParser, the_first_end_tag_counts_and_stray_ones_are_swallowed) {
+TEST(OutputParser, the_first_end_tag_counts_and_stray_ones_are_swallowed) {  // E3, E6
   EXPECT_EQ(parse("a</think>b</think>c"), outcome("a", "bc"));
   EXPECT_EQ(parse("a<think>b</think>c"), outcome("ab", "c"));
 }
@@ -185,7 +185,7 @@ TEST(OutputParser, reasoning_can_start_again) {
   EXPECT_EQ(parse("b<think>c</think>d", options), outcome("c", "bd"));
 }
 
-TEST(OutputParser, with_thinking_off_everything_is_content) {
+TEST(OutputParser, with_thinking_off_everything_is_content) {  // E4
   EXPECT_EQ(parse("a<think>b</think>c", no_thinking()), outcome("", "a<think>b</think>c"));
   EXPECT_EQ(parse("</think>\n\na</think>", no_thinking()), outcome("", "a</think>"));
   EXPECT_EQ(parse("<think></think>", no_thinking()), outcome("", "<think></think>"));
@@ -245,7 +245,7 @@ TEST(OutputParser, newline_separated_style_is_accepted) {
               {{"get_weather", R"({"city":"Paris","days":3})", true}, {"get_time", "{}", true}}));
 }
 
-TEST(OutputParser, string_values_are_raw) {
+TEST(OutputParser, string_values_are_raw) {  // C16
   EXPECT_EQ(parse("<tool_call>get_weather<arg_key>city</arg_key><arg_value> \n\"Zürich\"\t\\ "
                   "</arg_value></tool_call>"),
             outcome("", "", {{"get_weather", R"({"city":" \n\"Zürich\"\t\\ "})", true}}));
@@ -282,7 +282,7 @@ TEST(OutputParser, a_repeated_key_keeps_its_first_value) {
       outcome("", "", {{"get", R"({"k":"1","l":"3"})", true}}));
 }
 
-TEST(OutputParser, broken_pairs_are_repaired_or_left_out) {
+TEST(OutputParser, broken_pairs_are_repaired_or_left_out) {  // C14
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"<arg_key>k</arg_key><arg_value>1", R"({"k":"1"})"},    // no </arg_value>
       {"<arg_key>k<arg_value>1</arg_value>", R"({"k":"1"})"},  // no </arg_key>
@@ -303,7 +303,7 @@ TEST(OutputParser, broken_pairs_are_repaired_or_left_out) {
   }
 }
 
-TEST(OutputParser, several_calls_in_one_step_are_complete) {
+TEST(OutputParser, several_calls_in_one_step_are_complete) {  // C1
   const std::string two = std::string(kCity) + "<tool_call>get_time</tool_call>";
   EXPECT_EQ(parse("r</think>" + two + two), outcome("r", "",
                                                     {{"get_weather", R"({"city":"Paris"})", true},
@@ -335,7 +335,7 @@ TEST(OutputParser, the_header_waits_for_the_whole_name) {
   EXPECT_EQ(std::get<ToolCallBegin>(events[0]).name, "get_weather");
 }
 
-TEST(OutputParser, a_long_string_argument_arrives_in_many_pieces) {
+TEST(OutputParser, a_long_string_argument_arrives_in_many_pieces) {  // C9
   OutputParser parser(with_tags(), with_tools());
   std::vector<OutputEvent> events;
   for (const int32_t id : ids_of("<tool_call>get_weather<arg_key>city</arg_key><arg_value>")) {
@@ -391,7 +391,7 @@ TEST(OutputParser, other_types_are_held_until_complete) {
 
 // --- what is no call ----------------------------------------------------------------------------
 
-TEST(OutputParser, a_block_that_is_no_call_comes_back_as_text) {
+TEST(OutputParser, a_block_that_is_no_call_comes_back_as_text) {  // C16
   for (const std::string_view block : {
            "<tool_call>unknown<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
            "<tool_call>unknown</tool_call>",
@@ -425,7 +425,7 @@ TEST(OutputParser, a_wrong_name_is_shown_at_once) {
   EXPECT_EQ(std::get<ContentText>(events[0]).text, "<tool_call>I will");
 }
 
-TEST(OutputParser, without_tools_call_tags_are_text) {
+TEST(OutputParser, without_tools_call_tags_are_text) {  // C7
   const std::string text = "a" + std::string(kCity) + "b";
   OutputParserOptions options;
   EXPECT_EQ(parse(text + "</think>" + text, options), outcome(text, text));
@@ -549,7 +549,7 @@ std::vector<int32_t> byte_ids(std::string_view bytes) {
   return ids;
 }
 
-TEST(OutputParser, half_characters_wait_and_broken_ones_are_replaced) {
+TEST(OutputParser, half_characters_wait_and_broken_ones_are_replaced) {  // F6
   const std::string smile = "\U0001F600";
   EXPECT_EQ(to_string(parse_ids(byte_ids(smile) + ids_of("</think>") +
                                     byte_ids("é\xE2\x82"
@@ -585,7 +585,7 @@ TEST(OutputParserSpelledTags, tags_are_found_in_the_text) {
   }
 }
 
-TEST(OutputParserSpelledTags, possible_beginnings_are_held_back_only_while_possible) {
+TEST(OutputParserSpelledTags, possible_beginnings_are_held_back_only_while_possible) {  // C8
   OutputParser parser(without_tags(), with_tools());
   std::vector<OutputEvent> events;
   const auto feed = [&](std::string_view text) {

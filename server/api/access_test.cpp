@@ -99,7 +99,7 @@ TEST(Origins, only_names_that_can_be_rebound_are_refused_as_host) {
     EXPECT_FALSE(policy.allows_host(bad)) << bad;
 }
 
-TEST(Routes, exist_with_and_without_version_slash_and_doubled_slashes) {
+TEST(Routes, exist_with_and_without_version_slash_and_doubled_slashes) {  // rule 23
   for (const char* path : {"/v1/chat/completions", "/chat/completions", "/v1/chat/completions/",
                            "//v1//chat/completions", "/chat/completions/"})
     EXPECT_EQ(match_route(path).route, Route::chat_completions) << path;
@@ -117,7 +117,7 @@ TEST(Routes, model_ids_may_hold_slashes_raw_or_encoded) {
   EXPECT_EQ(match_route("/v1/models/").route, Route::models);
 }
 
-TEST(Routes, dashboards_learn_from_plain_404s_who_we_are) {
+TEST(Routes, dashboards_learn_from_plain_404s_who_we_are) {  // rule 30
   for (const char* path : {"/slots", "/get_server_info", "/server_info", "/get_model_info",
                            "/props", "/v2/models", "/v1x", "/chat", "/healthy"})
     EXPECT_EQ(match_route(path).route, Route::none) << path;

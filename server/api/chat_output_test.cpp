@@ -99,7 +99,7 @@ void expect(const Case& c, std::string_view script, const std::string& expected,
 
 const std::string kCallA = "<tool_call>f<arg_key>a</arg_key><arg_value>x y</arg_value></tool_call>";
 
-TEST(ChatOutput, reasoning_and_content_are_split_at_the_first_end_mark) {
+TEST(ChatOutput, reasoning_and_content_are_split_at_the_first_end_mark) {  // E6
   expect({.reasoning = true}, "I think.\n</think>\n\nSo: </think>yes", "[I think.][So: yes] stop");
   expect({.reasoning = true}, "never closed", "[never closed][] stop");
   expect({.reasoning = true, .include_reasoning = false}, "secret</think>open", "[][open] stop");
@@ -109,12 +109,12 @@ TEST(ChatOutput, an_answer_can_be_empty) {
   expect({}, "", "[][] stop");
 }
 
-TEST(ChatOutput, calls_of_one_step_are_both_complete) {
+TEST(ChatOutput, calls_of_one_step_are_both_complete) {  // C1
   expect({.reasoning = true}, "r</think>" + kCallA + "<tool_call>g</tool_call>",
          "[r][] f:call_0:{\"a\":\"x y\"} g:call_1:{} tool_calls");
 }
 
-TEST(ChatOutput, call_ends_reasoning_and_both_arrive) {
+TEST(ChatOutput, call_ends_reasoning_and_both_arrive) {  // C18
   expect({.reasoning = true}, "r" + kCallA, "[r][] f:call_0:{\"a\":\"x y\"} tool_calls");
 }
 
@@ -125,19 +125,19 @@ TEST(ChatOutput, text_around_calls_is_content_in_order) {
   expect({}, "\n\n" + kCallA, "[][] f:call_0:{\"a\":\"x y\"} tool_calls");
 }
 
-TEST(ChatOutput, unknown_tools_and_requests_without_tools_get_text) {
+TEST(ChatOutput, unknown_tools_and_requests_without_tools_get_text) {  // C7, C16
   expect({}, "<tool_call>nope</tool_call>", "[][<tool_call>nope</tool_call>] stop");
   expect({.with_tools = false}, kCallA, "[][" + kCallA + "] stop");
 }
 
-TEST(ChatOutput, limit_means_length_whatever_was_emitted) {
+TEST(ChatOutput, limit_means_length_whatever_was_emitted) {  // rule 16
   expect({.ending = Ending::length}, "abc", "[][abc] length", false);
   expect({.ending = Ending::length}, kCallA, "[][] f:call_0:{\"a\":\"x y\"} length", false);
   expect({.ending = Ending::length}, kCallA + "<tool_call>f<arg_key>a</arg_key><arg_value>x",
          "[][] f:call_0:{\"a\":\"x y\"} f:call_1:{\"a\":\"x length", false);
 }
 
-TEST(ChatOutput, call_that_breaks_off_never_ends_as_tool_calls) {
+TEST(ChatOutput, call_that_breaks_off_never_ends_as_tool_calls) {  // rules 15 and 16, C10, C14
   expect({}, "<tool_call>f<arg_key>a</arg_key><arg_value>x", "[][] f:call_0:{\"a\":\"x length");
   expect({}, kCallA + "<tool_call>f<arg_key>a", "[][] f:call_0:{\"a\":\"x y\"} f:call_1: length");
 }
@@ -153,7 +153,7 @@ TEST(ChatOutput, single_call_ends_after_the_first) {
             "[][] f:call_0:{\"a\":\"x y\"} tool_calls " + std::to_string(ids_of(kCallA).size()));
 }
 
-TEST(ChatOutput, stop_strings_cut_content_only) {
+TEST(ChatOutput, stop_strings_cut_content_only) {  // F2
   expect({.reasoning = true, .stop = {"END"}}, "END in reasoning</think>abcENDdef",
          "[END in reasoning][abc] stop");
   expect({.stop = {"END"}, .include_stop = true}, "abcENDdef", "[][abcEND] stop");
@@ -166,7 +166,7 @@ TEST(ChatOutput, held_back_text_comes_before_a_call) {
   expect({.stop = {"ab<"}}, "ab" + kCallA, "[][ab] f:call_0:{\"a\":\"x y\"} tool_calls");
 }
 
-TEST(ChatOutput, characters_made_of_byte_tokens_arrive_whole) {
+TEST(ChatOutput, characters_made_of_byte_tokens_arrive_whole) {  // F6, rule 9
   std::vector<int32_t> tokens;
   const std::string emoji = "\xF0\x9F\x98\x80";
   for (const char c : emoji)
@@ -191,7 +191,7 @@ TEST(ChatOutput, tokens_are_counted_by_kind_and_the_end_token_counts) {
   EXPECT_EQ(output.tool_tokens(), static_cast<int64_t>(ids_of(kCallA).size()) - 1);
 }
 
-TEST(ChatOutput, long_string_arguments_arrive_in_many_pieces) {
+TEST(ChatOutput, long_string_arguments_arrive_in_many_pieces) {  // C9
   ChatOutput output(nano(), options_of({}));
   std::string text = "<tool_call>f<arg_key>a</arg_key><arg_value>";
   for (int i = 0; i < 1000; ++i) text += " the word " + std::to_string(i);
@@ -221,7 +221,7 @@ Json parsed(std::string_view event) {
   return *json;
 }
 
-TEST(ChatFormat, chunks_look_as_clients_expect) {
+TEST(ChatFormat, chunks_look_as_clients_expect) {  // C4, C5, rule 13
   const ChunkFormat format(head(), true);
   const std::string prefix =
       R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"m",)"
@@ -256,7 +256,7 @@ TEST(ChatFormat, chunks_look_as_clients_expect) {
                      "\n\n");
 }
 
-TEST(ChatFormat, usage_key_is_absent_when_nobody_asked) {
+TEST(ChatFormat, usage_key_is_absent_when_nobody_asked) {  // H2, rule 6
   const ChunkFormat format(head(), false);
   EXPECT_EQ(parsed(format.role()).find("usage"), nullptr);
   EXPECT_EQ(parsed(format.finish("stop")).find("usage"), nullptr);
@@ -266,7 +266,7 @@ TEST(ChatFormat, usage_key_is_absent_when_nobody_asked) {
             nullptr);
 }
 
-TEST(ChatFormat, error_chunks_have_no_choices) {
+TEST(ChatFormat, error_chunks_have_no_choices) {  // rule 4
   const Json json = parsed(ChunkFormat::error({ApiCode::internal_error, "m"}));
   EXPECT_EQ(json.find("choices"), nullptr);
   EXPECT_EQ(json.find("error")->members().size(), 4u);
@@ -296,7 +296,7 @@ const Json& message_of(const Json& answer) {
   return *answer.find("choices")->items()[0].find("message");
 }
 
-TEST(ChatFormat, plain_content_is_null_only_beside_calls) {
+TEST(ChatFormat, plain_content_is_null_only_beside_calls) {  // C6, D2
   EXPECT_EQ(message_of(plain({})).find("content")->as_string(), "");
   const Json with_call = plain({{Delta::Kind::call_begin, "f", 0, "c"},
                                 {Delta::Kind::call_arguments, "{", 0},

@@ -71,13 +71,13 @@ TEST(ChatRequest, errors_quote_no_half_characters) {
   }
 }
 
-TEST(ChatRequest, byte_order_mark_duplicate_keys_and_unknown_fields_are_fine) {
+TEST(ChatRequest, byte_order_mark_duplicate_keys_and_unknown_fields_are_fine) {  // A6, rule 17
   const ChatRequest request =
       accepted("\xEF\xBB\xBF" + with(R"(,"seed":1,"seed":2,"some_future_field":{"a":[1]})"));
   EXPECT_EQ(request.sampling.seed, 2);
 }
 
-TEST(ChatRequest, depth_64_is_read_and_100000_refused) {
+TEST(ChatRequest, depth_64_is_read_and_100000_refused) {  // D6
   std::string schema = "{}";
   for (int i = 0; i < 30; ++i) schema = R"({"properties":{"a":)" + schema + "}}";
   accepted(with(R"(,"tools":[{"type":"function","function":{"name":"f","parameters":)" + schema +
@@ -86,7 +86,7 @@ TEST(ChatRequest, depth_64_is_read_and_100000_refused) {
   EXPECT_EQ(refused(with(",\"x\":" + std::string(100'000, '['))), "invalid_json -");
 }
 
-TEST(ChatRequest, lone_surrogates_become_replacement_characters_and_nul_survives) {
+TEST(ChatRequest, lone_surrogates_become_replacement_characters_and_nul_survives) {  // D5
   EXPECT_EQ(accepted(with_messages(R"([{"role":"user","content":"a\ud83db\u0000c"}])"))
                 .messages.items()[0]
                 .find("content")
@@ -96,7 +96,7 @@ TEST(ChatRequest, lone_surrogates_become_replacement_characters_and_nul_survives
                         7));
 }
 
-TEST(ChatRequest, null_is_the_same_as_absent) {
+TEST(ChatRequest, null_is_the_same_as_absent) {  // rule 17
   const ChatRequest request = accepted(with(
       R"(,"model":null,"stream":null,"stream_options":null,"max_tokens":null,"temperature":null,
       "stop":null,"tools":null,"tool_choice":null,"n":null,"seed":null,"response_format":null,
@@ -292,7 +292,7 @@ TEST(ChatMessages, shapes_that_are_refused_name_their_place) {
   EXPECT_EQ(refused("{}"), "missing_required_parameter messages");
 }
 
-TEST(ChatMessages, content_may_be_string_null_absent_or_parts) {
+TEST(ChatMessages, content_may_be_string_null_absent_or_parts) {  // D1, rule 18
   EXPECT_EQ(messages_of(R"([{"role":"user"},{"role":"system","content":null},
                 {"role":"developer","content":"d","name":""},
                 {"role":"user","content":[{"type":"text","text":"a"},{"text":"b"},"c",
@@ -316,7 +316,7 @@ TEST(ChatMessages, assistant_turns_with_calls_need_no_content) {
             R"([{"role":"assistant","content":""},{"role":"assistant","content":""}])");
 }
 
-TEST(ChatMessages, call_arguments_of_any_shape_become_objects) {
+TEST(ChatMessages, call_arguments_of_any_shape_become_objects) {  // C16
   const auto arguments = [](std::string_view json) {
     const auto parsed = engine::parse_json(json, "test");
     return to_json(call_arguments(&*parsed));
@@ -383,7 +383,7 @@ std::string tools_of(std::string_view fields) {
 constexpr std::string_view kTool =
     R"([{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])";
 
-TEST(ChatTools, empty_and_absent_are_the_same) {
+TEST(ChatTools, empty_and_absent_are_the_same) {  // C12, rule 19
   EXPECT_EQ(tools_of(""), "null null");
   EXPECT_EQ(tools_of(R"(,"tools":[],"tool_choice":null)"), "null null");
   EXPECT_EQ(tools_of(R"(,"tools":[],"tool_choice":"auto")"), "null null");
@@ -406,7 +406,7 @@ TEST(ChatTools, missing_parameters_become_an_empty_object_schema) {
               HasSubstr(R"("parameters":{"type":"object","properties":{}})"));
 }
 
-TEST(ChatTools, entries_of_other_types_are_dropped) {
+TEST(ChatTools, entries_of_other_types_are_dropped) {  // A6
   EXPECT_EQ(tools_of(R"(,"tools":[{"type":"web_search"},{"type":"custom","custom":{}}])"),
             "null null");
 }
@@ -532,7 +532,7 @@ TEST(ChatThinking, a_last_assistant_message_can_be_continued) {
 // --- errors
 // -----------------------------------------------------------------------------------------------
 
-TEST(Errors, body_always_has_the_four_keys) {
+TEST(Errors, body_always_has_the_four_keys) {  // rule 24
   EXPECT_EQ(error_body({ApiCode::invalid_type, "m\"\n", "messages[2].content"}),
             R"({"error":{"message":"m\"\n","type":"invalid_request_error",)"
             R"("param":"messages[2].content","code":"invalid_type"}})");
@@ -543,7 +543,7 @@ TEST(Errors, body_always_has_the_four_keys) {
             R"("code":"context_length_exceeded","n_ctx":5}})");
 }
 
-TEST(Errors, statuses_are_those_that_clients_understand) {
+TEST(Errors, statuses_are_those_that_clients_understand) {  // rule 25
   for (const ErrorRow& row : error_table()) {
     EXPECT_EQ(&error_row(row.code), &row);
     const Response response = error_response({row.code, "m"});

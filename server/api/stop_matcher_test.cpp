@@ -19,18 +19,18 @@ std::string run(const Strings& stops, const Strings& pieces, bool keep = false) 
   return out + (matcher.matched() ? "|" : "");
 }
 
-TEST(StopMatcher, text_beside_a_stop_is_exact) {
+TEST(StopMatcher, text_beside_a_stop_is_exact) {  // F1, F3
   EXPECT_EQ(run({"END"}, {"ab", "cE", "N", "Dxx"}), "abc|");
   EXPECT_EQ(run({"END"}, {"abcEN"}), "abcEN");
   EXPECT_EQ(run({}, {"abc"}), "abc");
 }
 
-TEST(StopMatcher, failed_partial_match_neither_doubles_nor_loses_text) {
+TEST(StopMatcher, failed_partial_match_neither_doubles_nor_loses_text) {  // F2
   EXPECT_EQ(run({"abac"}, {"ab", "ab", "ac"}), "ab|");
   EXPECT_EQ(run({"aab"}, {"aaa", "a", "b"}), "aa|");
 }
 
-TEST(StopMatcher, what_may_become_a_stop_is_held_back) {
+TEST(StopMatcher, what_may_become_a_stop_is_held_back) {  // F4
   StopMatcher matcher({"###"}, false);
   std::string out;
   matcher.feed("x##", out);
@@ -39,7 +39,7 @@ TEST(StopMatcher, what_may_become_a_stop_is_held_back) {
   EXPECT_EQ(out, "x##y");
 }
 
-TEST(StopMatcher, first_completed_stop_wins_and_the_longest_on_a_tie) {
+TEST(StopMatcher, first_completed_stop_wins_and_the_longest_on_a_tie) {  // F5
   EXPECT_EQ(run({"cd", "b"}, {"abcd"}), "a|");
   EXPECT_EQ(run({"cd", "bcd"}, {"abcd"}), "a|");
   EXPECT_EQ(run({"bcd", "cd"}, {"abcd"}), "a|");

@@ -23,7 +23,7 @@ TimePoint at(int64_t ms) {
   return TimePoint{} + std::chrono::hours(1) + milliseconds(ms);
 }
 
-TEST(StreamPacer, first_delta_goes_at_once_and_later_ones_are_joined) {
+TEST(StreamPacer, first_delta_goes_at_once_and_later_ones_are_joined) {  // rule 11
   StreamPacer pacer(kInterval, kHold);
   EXPECT_EQ(pacer.next(), std::nullopt);
   pacer.add(content("a"));
@@ -36,7 +36,7 @@ TEST(StreamPacer, first_delta_goes_at_once_and_later_ones_are_joined) {
   EXPECT_EQ(pacer.next(), std::nullopt);
 }
 
-TEST(StreamPacer, kinds_and_calls_are_never_joined) {
+TEST(StreamPacer, kinds_and_calls_are_never_joined) {  // A12
   StreamPacer pacer(kInterval, kHold);
   const std::vector<Delta> deltas = {
       {Kind::reasoning, "r"},          {Kind::content, "c"},
@@ -158,7 +158,7 @@ std::vector<std::string> play(const std::vector<std::string>& unit, int tokens,
   return events;
 }
 
-TEST(StreamPacer, copilot_keeps_every_repetitive_answer) {
+TEST(StreamPacer, copilot_keeps_every_repetitive_answer) {  // rule 11
   const std::vector<std::vector<std::string>> units = {
       {"="},
       {"| ", "0"},

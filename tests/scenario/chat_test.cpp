@@ -1,12 +1,11 @@
-// Chat answers over real sockets: the rules of spec/api.md 0, the catalogue of 5.3, the fixture of
-// 1.11. Row numbers of the catalogue stand beside the tests.
+// Chat answers over real sockets: the rules of spec/api.md 0 and the catalogue of 5.3. Row numbers
+// of the catalogue stand beside the tests; catalogue_test.cpp has the rows without a place here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "tests/fakes/test_server.h"
-#include "tests/scenario/stream_rules.h"
+#include "tests/scenario/chat_script.h"
 
 namespace yoke::tests {
 namespace {
@@ -16,45 +15,6 @@ using engine::Json;
 using engine::RequestId;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr std::string_view kTools =
-    R"(,"tools":[{"type":"function","function":{"name":"read_file","parameters":{"type":"object",
-    "properties":{"filePath":{"type":"string"},"startLine":{"type":"number"}}}}},
-    {"type":"function","function":{"name":"list_dir","parameters":{"type":"object",
-    "properties":{}}}}])";
-constexpr std::string_view kStream = R"(,"stream":true,"stream_options":{"include_usage":true})";
-const std::string kCall =
-    "<tool_call>read_file<arg_key>filePath</arg_key><arg_value>/src/a.ts</arg_value>"
-    "<arg_key>startLine</arg_key><arg_value>1</arg_value></tool_call>";
-
-/// The engine answers every request with this text, in steps of so many tokens.
-void answer_with(TestServer& server, std::string text, size_t step = 1,
-                 FinishReason reason = FinishReason::stop, int32_t cached = 0) {
-  Script script;
-  script.steps = steps_of(text, step, reason == FinishReason::stop);
-  script.reason = reason;
-  script.cached_tokens = cached;
-  server.engine.set_director([script](const engine::GenerationRequest&) { return script; });
-}
-
-StreamResult stream(TestServer& server, std::string_view more = "") {
-  const HttpReply reply = server.chat(chat_body(std::string(kStream) + std::string(more)));
-  EXPECT_EQ(reply.status, 200) << reply.body;
-  EXPECT_EQ(reply.header("content-type"), "text/event-stream; charset=utf-8");
-  return StreamRules::check(reply.body);
-}
-
-const Json& choice_of(const Json& answer) {
-  return answer.find("choices")->items()[0];
-}
-const Json& message_of(const Json& answer) {
-  return *choice_of(answer).find("message");
-}
-
-int64_t number(const Json& object, std::string_view key) {
-  const Json* value = object.find(key);
-  return value == nullptr ? -1 : value->to_int64().value_or(-1);
-}
 
 // --- streams
 // -------------------------------------------------------------------------------------------
@@ -516,82 +476,6 @@ TEST(ChatRequests, lone_surrogates_do_not_stick_the_session) {  // D5
   EXPECT_THAT(nano_tokenizer().decode(server.engine.request(RequestId{0}).prompt),
               HasSubstr("cut \xEF\xBF\xBD"));
 }
-
-// --- the fixture of 1.11
-// ---------------------------------------------------------------------------------------
-
-constexpr std::string_view kFixture = R"({"model":"the-served-name","temperature":0.1,"top_p":1,
- "n":1,"stream":true,"stream_options":{"include_usage":true},"some_future_field":{"a":[1]},
- "messages":[
-  {"role":"system","content":"You edit code. …","copilot_cache_control":{"type":"ephemeral"}},
-  {"role":"user","content":[{"type":"text","text":"<context>…</context>"},
-    {"type":"text","text":"Add a flag."}],"name":""},
-  {"role":"assistant","content":"","tool_calls":[{"id":"call_a1","type":"function",
-    "function":{"name":"read_file","arguments":"{\"filePath\":\"/src/a.ts\",\"startLine\":1}"}}],
-   "reasoning_content":"I need the file.","reasoning":"I need the file.","cot_id":"x"},
-  {"role":"tool","tool_call_id":"call_a1","content":"1: export …"},
-  {"role":"assistant","content":null,"tool_calls":[{"id":"call_a2","type":"function",
-    "function":{"name":"list_dir","arguments":"{}"}}]},
-  {"role":"tool","tool_call_id":"call_a2","content":[{"type":"text","text":"a.ts"}]}],
- "tools":[{"type":"function","function":{"name":"read_file","description":"…","parameters":
-   {"type":"object","properties":{"filePath":{"type":"string"},"startLine":{"type":"number"}},
-    "required":["filePath"]}}},
-  {"type":"function","function":{"name":"list_dir","description":"…","parameters":
-   {"type":"object","properties":{}}}}]EXTRA})";
-
-class Fixture : public testing::TestWithParam<bool> {};
-
-TEST_P(Fixture, agent_request_through_a_long_prefill) {
-  const bool thinking = GetParam();
-  config::Config config = test_config();
-  config.model.served_model_name = {"the-served-name"};
-  config.api.heartbeat_interval = std::chrono::milliseconds(100);
-  TestServer server(config);
-  server.engine.hold_all();
-  std::string body(kFixture);
-  body.replace(body.find("EXTRA"), 5, thinking ? "" : R"(,"reasoning_effort":"none")");
-  HttpClient client(server.port());
-  const auto sent = std::chrono::steady_clock::now();
-  client.send(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: 10.0.0.5:8080\r\n"
-      "Authorization: Bearer \r\nContent-Type: application/json\r\n"
-      "X-Request-Id: 4d8f6c5e-7f0b-4b1b-9a53-0c1f2a7d9e10\r\nX-Initiator: agent\r\n"
-      "OpenAI-Intent: conversation-other\r\nUser-Agent: GitHubCopilotChat/0.99.0\r\n"
-      "Accept-Encoding: gzip, deflate, br\r\nContent-Length: " +
-      std::to_string(body.size()) + "\r\n\r\n" + body);
-  const RequestId id = server.engine.wait_for_request(0);
-  server.engine.start(id);
-  const HttpReply head = client.read_head();
-  EXPECT_EQ(head.status, 200);
-  EXPECT_EQ(head.header("x-request-id"), "4d8f6c5e-7f0b-4b1b-9a53-0c1f2a7d9e10");
-  EXPECT_EQ(client.next_chunk(), ": keep-alive\n\n");
-  // The prefill is held for 1.3 s of real time: one comment at once, then one every 100 ms.
-  size_t comments = 1;
-  while (std::chrono::steady_clock::now() - sent < std::chrono::milliseconds(1300)) {
-    EXPECT_EQ(client.next_chunk(), ": keep-alive\n\n");
-    ++comments;
-  }
-  EXPECT_GE(comments, 12u);
-  server.engine.emit(id, ids_of(thinking ? "Now the flag.</think>" : ""));
-  server.engine.emit(id, ids_of(kCall, true));
-  server.engine.finish(id);
-  const StreamResult result = StreamRules::check(client.read_until("[DONE]\n\n"));
-  EXPECT_EQ(result.reasoning, thinking ? "Now the flag." : "");
-  EXPECT_EQ(result.finish_reason, "tool_calls");
-  EXPECT_EQ(result.calls.at(0).arguments, R"({"filePath":"/src/a.ts","startLine":1})");
-  EXPECT_FALSE(result.usage.is_null());
-  EXPECT_EQ(result.model, "the-served-name");
-  const std::string prompt = nano_tokenizer().decode(server.engine.request(id).prompt);
-  const std::string reasoning = "I need the file.";
-  const size_t first = prompt.find(reasoning);
-  EXPECT_NE(first, std::string::npos);
-  EXPECT_EQ(prompt.find(reasoning, first + 1), std::string::npos) << "exactly once";
-  EXPECT_THAT(prompt, HasSubstr("<context>…</context>Add a flag."));
-}
-
-INSTANTIATE_TEST_SUITE_P(Thinking, Fixture, testing::Bool(), [](const auto& param) {
-  return param.param ? std::string("on") : std::string("off");
-});
 
 }  // namespace
 }  // namespace yoke::tests

@@ -201,7 +201,7 @@ TEST(HttpRoutes, head_has_the_headers_of_get_and_no_body) {
   EXPECT_EQ(client.read_reply().status, 200) << "nothing is left of the HEADs";
 }
 
-TEST(HttpRoutes, unknown_paths_are_404_and_wrong_methods_405_with_allow) {
+TEST(HttpRoutes, unknown_paths_are_404_and_wrong_methods_405_with_allow) {  // rules 24 and 30
   YesServer server;
   HttpClient client(server.port());
   for (const char* path : {"/nope", "/slots", "/get_server_info", "/server_info", "/v1/nope"}) {
@@ -230,7 +230,7 @@ TEST(HttpRoutes, known_routes_that_are_not_offered_are_501) {
   EXPECT_THAT(messages.body, testing::StartsWith(R"({"type":"error","error":{)"));
 }
 
-TEST(HttpRoutes, models_list_names_sizes_and_capabilities) {
+TEST(HttpRoutes, models_list_names_sizes_and_capabilities) {  // I9
   YesServer server;
   const Json list = ask(server.port(), "GET", "/v1/models").json();
   EXPECT_EQ(list.find("object")->as_string(), "list");

@@ -68,7 +68,7 @@ TEST(Readiness, a_failed_engine_is_503_for_good) {
   EXPECT_THAT(ask(server.port(), "GET", "/health").body, HasSubstr("the device is gone"));
 }
 
-TEST(Readiness, a_stuck_engine_fails_health) {  // I6
+TEST(Readiness, a_stuck_engine_fails_health) {  // I6, rule 29
   TestServer server;
   server.engine.set_stalled(std::chrono::seconds(119));
   EXPECT_EQ(ask(server.port(), "GET", "/health").status, 200);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/json/json.h"
+#include "engine/json/utf8.h"
 #include "tests/fakes/http_client.h"
 
 namespace yoke::tests {
@@ -158,8 +159,18 @@ class StreamRules {
     ASSERT_TRUE(piece.is_string());
     EXPECT_FALSE(piece.as_string().empty()) << "an empty delta";
     EXPECT_FALSE(piece.as_string().ends_with('\r')) << "a split line end";
+    EXPECT_TRUE(is_utf8(piece.as_string())) << "rule 9";
     to += piece.as_string();
     if (content) out_.content_events.push_back(piece.as_string());
+  }
+
+  static bool is_utf8(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+      const size_t length = engine::utf8_length(text, at);
+      if (length == 0) return false;
+      at += length;
+    }
+    return true;
   }
 
   void call(const engine::Json& call) {
