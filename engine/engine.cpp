@@ -1,8 +1,9 @@
 #include "engine/engine.h"
 
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
+
+#include "engine/model/memory.h"
 
 namespace yoke::engine {
 namespace {
@@ -14,10 +15,7 @@ config::Error unavailable(std::string message) {
 constexpr const char* kShuttingDown = "the server is shutting down";
 
 std::string progress_text(uint64_t done, uint64_t total) {
-  char text[96];
-  std::snprintf(text, sizeof text, "loading weights: %.2f of %.2f GiB",
-                static_cast<double>(done) / 0x1p30, static_cast<double>(total) / 0x1p30);
-  return text;
+  return "loading weights: " + format_bytes(done) + " of " + format_bytes(total);
 }
 
 }  // namespace

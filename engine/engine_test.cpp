@@ -181,7 +181,7 @@ TEST(Engine, is_unavailable_until_the_warm_up_has_passed) {
   loading->wait_for_arrival();
   EXPECT_TRUE(refused());
   EXPECT_EQ(engine.status().state, ReadyState::loading);
-  EXPECT_EQ(engine.status().detail, "loading weights: 1.00 of 4.00 GiB");
+  EXPECT_EQ(engine.status().detail, "loading weights: 1.0 GiB of 4.0 GiB");
   loading->open();
   warming->wait_for_arrival();
   EXPECT_TRUE(refused());
