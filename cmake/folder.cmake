@@ -68,7 +68,9 @@ function(yoke_tests name path tests)
         list(APPEND labels golden)
         target_link_libraries(${program} PRIVATE yoke_engine_checkpoint OpenSSL::Crypto)  # safetensors of reference values, SHA-256
       endif()
-      gtest_discover_tests(${program} TEST_PREFIX ${label}. DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels}" TIMEOUT ${YOKE_TEST_TIMEOUT})
+      # Suites named Slow… get label `slow`, which CI leaves out.
+      gtest_discover_tests(${program} TEST_PREFIX ${label}. TEST_FILTER -Slow* DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels}" TIMEOUT ${YOKE_TEST_TIMEOUT})
+      gtest_discover_tests(${program} TEST_PREFIX ${label}. TEST_FILTER Slow* DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels};slow" TIMEOUT 1800)
     endif()
   endforeach()
 endfunction()

@@ -1,5 +1,8 @@
 #include "server/server.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -58,6 +61,18 @@ config::Result<void> Server::start() {
   return {};
 }
 
+config::Duration Server::io_cpu_time() const {
+  config::Duration sum{};
+  for (const std::thread& thread : threads_) {
+    clockid_t clock{};
+    timespec time{};
+    if (pthread_getcpuclockid(const_cast<std::thread&>(thread).native_handle(), &clock) == 0 &&
+        clock_gettime(clock, &time) == 0)
+      sum += std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+  return sum;
+}
+
 void Server::drain() {
   app_.drain();
   http_.close_idle();
@@ -74,6 +89,7 @@ void Server::stop() {
   work_.reset();
   io_.stop();
   for (std::thread& thread : threads_) thread.join();
+  workers_.stop();  // nobody waits for what is still queued
   workers_.join();
 }
 

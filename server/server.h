@@ -40,6 +40,8 @@ class Server {
   Metrics& metrics() noexcept { return app_.metrics(); }
   size_t connections() const { return http_.connections(); }
   size_t active_requests() const noexcept { return http_.active_requests(); }
+  /// CPU time that the I/O threads have used so far. Between start() and stop().
+  config::Duration io_cpu_time() const;
 
   /// New completions get 503; running ones go on, on open connections.
   void drain();

@@ -50,7 +50,8 @@ class HttpClient {
   bool is_open();
   void finish_sending();  ///< half-close
   void close();
-  void reset();  ///< RST instead of FIN
+  void reset();                            ///< RST instead of FIN
+  int fd() const noexcept { return fd_; }  ///< still this client's
 
  private:
   bool fill();
