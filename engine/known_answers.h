@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace yoke::engine {
@@ -18,7 +19,9 @@ struct KnownAnswer {
   int32_t tokens;  ///< how many tokens to generate: enough for `answer`
 };
 
-/// nullopt for a checkpoint that we do not know.
+/// All of a checkpoint; empty for one that we do not know. `yoke eval` asks them all.
+std::span<const KnownAnswer> known_answers(std::string_view identity);
+/// The first of them, which the start waits for; nullopt for a checkpoint that we do not know.
 std::optional<KnownAnswer> known_answer(std::string_view identity);
 
 }  // namespace yoke::engine

@@ -77,7 +77,9 @@ config::Result<void> check_use(const MemoryPlan& plan, const std::optional<Syste
                            "; most is held by " + describe(memory_holders(3))};
 }
 
-std::vector<int32_t> eos_ids(const Checkpoint& checkpoint) {
+}  // namespace
+
+std::vector<int32_t> eos_token_ids(const Checkpoint& checkpoint) {
   std::vector<int32_t> ids = checkpoint.config().eos_token_ids;
   const std::vector<int32_t>& more = checkpoint.generation().eos_token_ids;
   ids.insert(ids.end(), more.begin(), more.end());
@@ -85,8 +87,6 @@ std::vector<int32_t> eos_ids(const Checkpoint& checkpoint) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
-
-}  // namespace
 
 int compute_threads(const RuntimeOptions& options) {
   if (options.threads > 0) return options.threads;
@@ -164,7 +164,7 @@ Runtime::Runtime(const RuntimeOptions& options, Checkpoint checkpoint, Tokenizer
     : checkpoint_(std::move(checkpoint)),
       tokenizer_(std::move(tokenizer)),
       model_options_(engine::model_options(options, checkpoint_.config())),
-      eos_token_ids_(eos_ids(checkpoint_)),
+      eos_token_ids_(engine::eos_token_ids(checkpoint_)),
       default_sampling_(engine::default_sampling(checkpoint_.generation())),
       threads_(engine::compute_threads(options)) {}
 

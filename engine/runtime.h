@@ -74,6 +74,8 @@ class Runtime {
 ModelOptions model_options(const RuntimeOptions& options, const ModelConfig& config);
 /// Threads that compute: those of the options, or as many as the machine has cores.
 int compute_threads(const RuntimeOptions& options);
+/// The ids that end a turn, sorted: config.json's and generation_config.json's.
+std::vector<int32_t> eos_token_ids(const Checkpoint& checkpoint);
 
 /// generation_config.json as sampling parameters: do_sample false is temperature 0.
 SamplingParams default_sampling(const GenerationConfig& generation);
