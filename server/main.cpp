@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   yoke::server::add_inspect_command(app, exit_code);
   yoke::server::add_plan_command(app, exit_code);
   yoke::server::add_eval_command(app, exit_code);
+  yoke::server::add_bench_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
