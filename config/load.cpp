@@ -23,6 +23,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string upper(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return out;
+}
+
 Error at(const std::string& place, std::string_view message) {
   return invalid_input(place + ": " + std::string(message));
 }
@@ -169,7 +176,8 @@ Result<void> read_environment(Builder& builder,
     if (key == nullptr) {
       // Others use the prefix too (build scripts, service discovery): fail only for likely slips.
       const std::string_view near = nearest_key(key_name);
-      if (!near.empty()) return at(name, "unknown variable" + suggestion(near));
+      if (!near.empty())
+        return at(name, "unknown variable" + suggestion(std::string(kPrefix) + upper(near)));
       builder.loaded().warnings.push_back(name + ": no setting has this name; ignored");
       continue;
     }

@@ -227,7 +227,7 @@ TEST(Environment, misspelt_variables_fail_and_foreign_ones_warn) {
   Sources sources;
   sources.environment = {{"YOKE_PROT", "1"}};
   EXPECT_THAT(load_config(sources).error().message,
-              HasSubstr("YOKE_PROT: unknown variable; did you mean \"port\"?"));
+              HasSubstr("YOKE_PROT: unknown variable; did you mean \"YOKE_PORT\"?"));
   sources.environment = {{"YOKE_COMPILER_LAUNCHER", "ccache"}, {"YOKE_CONFIG", "x"}};
   const Result<LoadedConfig> loaded = load_config(sources);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;

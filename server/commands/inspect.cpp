@@ -37,9 +37,9 @@ int run_inspect(const InspectOptions& options) {
 void add_inspect_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<InspectOptions>();  // shared with the callback, which outlives us
   CLI::App* command =
-      app.add_subcommand("inspect", "show what a checkpoint holds and whether it can be served");
-  command->add_option("dir", options->folder, "folder of a Hugging Face checkpoint")->required();
-  command->add_flag("--json", options->json, "print one JSON object instead of text");
+      app.add_subcommand("inspect", "Show what a checkpoint holds and whether it can be served");
+  command->add_option("dir", options->folder, "Folder of a Hugging Face checkpoint")->required();
+  command->add_flag("--json", options->json, "Print one JSON object instead of text");
   command->footer("Exit code: 0 can be served, 1 cannot be served, 2 wrong usage.");
   command->callback([options, &exit_code] { exit_code = run_inspect(*options); });
 }
