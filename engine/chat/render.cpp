@@ -121,8 +121,9 @@ class Renderer {
     return false;
   }
   bool want(std::string_view path, std::string_view wanted, const Json* found) {
-    return fail(ErrorKind::invalid_input, std::string(path) + ": want " + std::string(wanted) +
-                                              ", found " + std::string(found == nullptr ? "nothing" : kind_name(*found)));
+    return fail(ErrorKind::invalid_input,
+                std::string(path) + ": want " + std::string(wanted) + ", found " +
+                    std::string(found == nullptr ? "nothing" : kind_name(*found)));
   }
   bool fits() {
     if (out_.size() <= input_.max_text_bytes) return true;
