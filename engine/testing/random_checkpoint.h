@@ -47,8 +47,8 @@ struct WideShape {
   int expert_bits = 4;  ///< EXL3 bits of the routed experts; 0: BF16 as all else
   bool with_mtp = true;
 };
-/// Small enough for every test run; sparse from 36 tokens.
-constexpr WideShape kShortWide{.layers = 4, .experts = 12, .vocab_size = 1280, .index_topk = 32};
+/// Small enough for every test run; sparse from 20 tokens.
+constexpr WideShape kShortWide{.layers = 4, .experts = 12, .vocab_size = 1280, .index_topk = 16};
 
 /// `wide`: EXL3 experts, BF16 elsewhere.
 RandomCheckpoint wide_checkpoint(const WideShape& shape = {});
