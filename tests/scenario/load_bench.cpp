@@ -3,6 +3,7 @@
 // clocks; the aim is below 0.10 on a release build (a figure, not a test: machines differ).
 #include <benchmark/benchmark.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -77,7 +78,7 @@ void io_threads_of_64_streams(benchmark::State& state) {
     const auto cpu = server.server.io_cpu_time();
     const auto token_time =
         std::chrono::duration_cast<config::Duration>(std::chrono::seconds(1)) / kTokensPerSecond;
-    const auto pause = spread ? token_time / kStreams : token_time;
+    const auto pause = spread ? token_time / static_cast<int>(kStreams) : token_time;
     size_t emitted = 0;
     for (auto due = begin; due < begin + kTime; due += pause) {
       std::this_thread::sleep_until(due);  // the engine's pace, not a wait for something
