@@ -75,14 +75,14 @@ function(yoke_tests name path tests)
   endforeach()
 endfunction()
 
-# UBSan joins ASan (option YOKE_UBSAN), except in coroutine files, which take minutes to compile with both.
+# UBSan joins ASan (option YOKE_UBSAN), except in coroutine files and vector code, which take minutes to compile with both.
 function(yoke_undefined_behaviour_checks files)
   if(NOT YOKE_UBSAN)
     return()
   endif()
   foreach(file ${files})
     file(STRINGS ${file} coroutine REGEX "co_await|boost/(asio|beast)" LIMIT_COUNT 1)
-    if(NOT coroutine)
+    if(NOT coroutine AND NOT file MATCHES "_simd\\.cpp$")
       set_property(SOURCE ${file} APPEND PROPERTY COMPILE_OPTIONS -fsanitize=undefined -fno-sanitize-recover=undefined)
     endif()
   endforeach()

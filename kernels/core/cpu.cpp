@@ -48,7 +48,7 @@ class Targets {
  public:
   Targets() {
 #if HWY_ARCH_X86
-    const int64_t supported = hwy::SupportedTargets();
+    const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;  // of those compiled
     const bool dl = (supported & HWY_AVX3_DL) != 0;
     if (dl && has_bf16_dot()) add(SimdTarget::avx512_bf16);
     if (dl) add(SimdTarget::avx512_dl);
