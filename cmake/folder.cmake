@@ -69,10 +69,21 @@ function(yoke_tests name path tests)
         target_link_libraries(${program} PRIVATE yoke_engine_checkpoint OpenSSL::Crypto)  # safetensors of reference values, SHA-256
       endif()
       # Suites named Slow… get label `slow`, which CI leaves out.
-      gtest_discover_tests(${program} TEST_PREFIX ${label}. TEST_FILTER -Slow* DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels}" TIMEOUT ${YOKE_TEST_TIMEOUT})
-      gtest_discover_tests(${program} TEST_PREFIX ${label}. TEST_FILTER Slow* DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${labels};slow" TIMEOUT 1800)
+      yoke_discover(${program} ${label} -Slow* ${YOKE_TEST_TIMEOUT} "${labels}")
+      yoke_discover(${program} ${label} Slow* 1800 "${labels};slow")
     endif()
   endforeach()
+endfunction()
+
+# The tests of `program` that match `filter`, with all of `labels`. gtest_discover_tests() keeps only the first value of a property, so a
+# script of our own, which ctest reads behind its, sets them.
+function(yoke_discover program prefix filter timeout labels)
+  string(MAKE_C_IDENTIFIER "${program}_${filter}_names" names)
+  gtest_discover_tests(${program} TEST_PREFIX ${prefix}. TEST_FILTER ${filter} TEST_LIST ${names} DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${timeout})
+  set(script ${CMAKE_BINARY_DIR}/labels/${names}.cmake)
+  file(WRITE ${script} "if(${names})\n  set_tests_properties(\${${names}} PROPERTIES LABELS \"${labels}\")\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
 endfunction()
 
 # UBSan joins ASan (option YOKE_UBSAN), except in coroutine files and vector code, which take minutes to compile with both.
