@@ -1,6 +1,7 @@
 // Where questions come from: the table of known answers, and files.
 #include "engine/eval/evaluate.h"
 #include "engine/json/json.h"
+#include "engine/json/json_lines.h"
 #include "engine/known_answers.h"
 
 namespace yoke::engine {
@@ -50,18 +51,14 @@ std::vector<Question> known_questions(std::string_view identity) {
 
 config::Result<std::vector<Question>> read_questions(std::string_view text, std::string_view file) {
   std::vector<Question> out;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = std::string(file) + ":" + std::to_string(number);
-    const auto json = parse_json(line, where);
-    if (!json.ok()) return json.error();
-    auto question = read_question(*json);
-    if (!question.ok()) return config::invalid_input(where + ": " + question.error().message);
-    out.push_back(std::move(*question));
-  }
+  const auto read = each_json_line(
+      text, file, [&](const Json& json, const std::string& where, size_t) -> config::Result<void> {
+        auto question = read_question(json);
+        if (!question.ok()) return config::invalid_input(where + ": " + question.error().message);
+        out.push_back(std::move(*question));
+        return {};
+      });
+  if (!read.ok()) return read.error();
   if (out.empty()) return config::invalid_input(std::string(file) + ": no question in it");
   return out;
 }

@@ -1,6 +1,7 @@
 #include "server/bench/prompts.h"
 
 #include "engine/json/json.h"
+#include "engine/json/json_lines.h"
 
 namespace yoke::server {
 
@@ -18,23 +19,21 @@ std::vector<BenchPrompt> built_in_prompts() {
 config::Result<std::vector<BenchPrompt>> read_prompts(std::string_view text,
                                                       std::string_view file) {
   std::vector<BenchPrompt> out;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = std::string(file) + ":" + std::to_string(number);
-    const auto json = engine::parse_json(line, where);
-    if (!json.ok()) return json.error();
-    const Json* prompt = json->find("prompt");
-    const Json* kind = json->find("kind");
-    if (prompt == nullptr || !prompt->is_string() || prompt->as_string().empty())
-      return config::invalid_input(where + ": wanted an object with a non-empty string `prompt`");
-    if (kind != nullptr && !kind->is_string())
-      return config::invalid_input(where + ": `kind` must be a string");
-    out.push_back({kind != nullptr ? kind->as_string() : "line " + std::to_string(number),
-                   prompt->as_string()});
-  }
+  const auto read = engine::each_json_line(
+      text, file,
+      [&](const Json& json, const std::string& where, size_t number) -> config::Result<void> {
+        const Json* prompt = json.find("prompt");
+        const Json* kind = json.find("kind");
+        if (prompt == nullptr || !prompt->is_string() || prompt->as_string().empty())
+          return config::invalid_input(where +
+                                       ": wanted an object with a non-empty string `prompt`");
+        if (kind != nullptr && !kind->is_string())
+          return config::invalid_input(where + ": `kind` must be a string");
+        out.push_back({kind != nullptr ? kind->as_string() : "line " + std::to_string(number),
+                       prompt->as_string()});
+        return {};
+      });
+  if (!read.ok()) return read.error();
   if (out.empty()) return config::invalid_input(std::string(file) + ": no prompt in it");
   return out;
 }
