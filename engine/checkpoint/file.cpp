@@ -118,9 +118,7 @@ std::string printable(std::string_view text) {
 std::string quote(std::string_view text) {
   constexpr size_t kShown = 200;
   if (text.size() <= kShown) return "'" + printable(text) + "'";
-  size_t cut = kShown;  // never inside a character
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0u) == 0x80u) --cut;
-  return "'" + printable(text.substr(0, cut)) + "'…";
+  return "'" + printable(utf8_prefix(text, kShown)) + "'…";
 }
 
 }  // namespace yoke::engine

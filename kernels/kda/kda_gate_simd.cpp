@@ -5,6 +5,7 @@
 #include "config/check.h"
 #include "kernels/core/math.h"
 #include "kernels/core/row_io.h"
+#include "kernels/core/row_math.h"
 #include "kernels/core/simd_targets.h"
 #include "kernels/kda/kda.h"
 
@@ -26,11 +27,6 @@ void bounded_decay(float* g, const float* z, const float* bias, int64_t count, f
   for (int64_t i = 0; i < count; ++i) g[i] *= bound;
 }
 
-/// y[i] = σ(x[i]); `y` may be `x`.
-void sigmoids(float* y, const float* x, int64_t count) {
-  map_in_double(y, x, count, [](VDouble v) HWY_ATTR { return sigmoid64(v); });
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace yoke::kernels
 HWY_AFTER_NAMESPACE();
@@ -40,7 +36,6 @@ namespace yoke::kernels {
 namespace {
 
 HWY_EXPORT(bounded_decay);
-HWY_EXPORT(sigmoids);
 
 /// g may be z.
 void log_decay(float* g, const float* z, const float* bias, int64_t count, float rate,
@@ -71,7 +66,7 @@ void kda_gate(TensorView g, TensorView beta, ConstTensorView z, ConstTensorView 
       for (int64_t row = begin; row < end; ++row) {
         float* strength = beta.as<float>() + row * heads;
         load_floats(strength, b, row * heads, heads);
-        HWY_DYNAMIC_DISPATCH(sigmoids)(strength, strength, heads);
+        sigmoid_run(strength, strength, heads);
         float* out = g.as<float>() + row * width;
         load_floats(out, z, row * width, width);
         for (int64_t head = 0; head < heads; ++head) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "engine/json/utf8.h"
 #include "server/commands/terminal.h"
 
 namespace yoke::server {
@@ -24,9 +25,7 @@ std::string shortened(std::string text, size_t length) {
     if (c == '\n' || c == '\t') c = ' ';
   text = harmless(text);
   if (text.size() <= length) return text;
-  size_t cut = length - 1;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
-  return text.substr(0, cut) + "…";
+  return std::string(engine::utf8_prefix(text, length - 1)) + "…";
 }
 
 std::string row(const std::string& name, const Divergence& d) {
