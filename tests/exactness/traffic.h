@@ -29,6 +29,17 @@ struct Knobs {
   bool snapshots = false;  ///< take them, and go on from them after a preemption or cancellation
 };
 
+inline constexpr Knobs kEverything = {.name = "everything",
+                                      .slots = 5,
+                                      .max_chunk = 24,
+                                      .max_drafts = 6,
+                                      .mtp = true,
+                                      .random_arrival = true,
+                                      .preempt = true,
+                                      .cancel = true,
+                                      .pad = true,
+                                      .snapshots = true};
+
 struct TrafficOutcome {
   std::string failure;  ///< empty: every true row had the bits of serial decoding
   // What happened, so that a test can insist on it.

@@ -36,17 +36,6 @@ const std::vector<Knobs>& lines() {
   return all;
 }
 
-constexpr Knobs kEverything = {.name = "everything",
-                               .slots = 5,
-                               .max_chunk = 24,
-                               .max_drafts = 6,
-                               .mtp = true,
-                               .random_arrival = true,
-                               .preempt = true,
-                               .cancel = true,
-                               .pad = true,
-                               .snapshots = true};
-
 /// What a test asks for: long enough to be sparse on nano (260 tokens) and on the short `wide` (20)
 /// where that is affordable. Plain loops take half a second per row of `wide`.
 ClientShape client_shape(const Subject& subject) {

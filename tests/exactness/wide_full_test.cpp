@@ -32,16 +32,9 @@ TEST(SlowWide, equals_serial_decoding_on_every_vector_target) {
     for (const int threads : {1, 2, 3}) {
       kernels::ThreadPool pool(threads);
       const auto model = wide.load(traffic_options(wide, clients), pool);
-      const Knobs everything = {.name = "everything",
-                                .slots = 4,
-                                .max_chunk = 40,
-                                .max_drafts = 6,
-                                .mtp = true,
-                                .random_arrival = true,
-                                .preempt = true,
-                                .cancel = true,
-                                .pad = true,
-                                .snapshots = true};
+      Knobs everything = kEverything;
+      everything.slots = 4;
+      everything.max_chunk = 40;
       const TrafficOutcome outcome =
           run_traffic(*model, clients, truth, everything, seed() + static_cast<uint64_t>(threads));
       EXPECT_EQ(outcome.failure, "")
