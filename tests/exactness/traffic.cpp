@@ -172,9 +172,8 @@ class Traffic {
 
   /// A run that just got its slot goes on from its snapshot, if it has one before its end.
   void resume(Run& run) {
-    if (run.saved.position == 0 || run.saved.position >= size_of(run.tokens) ||
-        chance(random_, 0.25))
-      return;
+    if (run.saved.position == 0 || run.saved.position >= size_of(run.tokens)) return;
+    if (outcome_.resumed_tokens > 0 && chance(random_, 0.25)) return;
     run.blocks = run.saved.blocks;
     for (const int32_t block : run.blocks) hold(block);
     run.committed = run.saved.position;
@@ -187,11 +186,15 @@ class Traffic {
     ++outcome_.preemptions;
   }
 
+  /// The first of each kind comes as soon as it costs something, so that short traffic has it, too:
+  /// how long that is depends on what the model says on this target.
   void disturb() {
     for (Run* run : running()) {
-      if (knobs_.preempt && chance(random_, 0.04)) {
+      const bool ripe = knobs_.snapshots ? run->saved.position > 0 : run->computed() > 0;
+      if (knobs_.preempt && ((ripe && outcome_.preemptions == 0) || chance(random_, 0.04))) {
         preempt(*run);
-      } else if (knobs_.cancel && chance(random_, 0.02)) {
+      } else if (knobs_.cancel &&
+                 ((ripe && outcome_.cancellations == 0) || chance(random_, 0.02))) {
         leave(*run);
         ask(*run);
         ++outcome_.cancellations;

@@ -105,7 +105,7 @@ TEST_P(Line, equals_serial_decoding) {
       EXPECT_GT(got.preemptions, 0);
     }
     if (knobs.cancel) {
-      EXPECT_GT(got.cancellations + got.preemptions, 0);
+      EXPECT_GT(got.cancellations, 0);
     }
     if (knobs.snapshots) {
       EXPECT_GT(got.resumed_tokens, 0);
