@@ -79,7 +79,7 @@ endfunction()
 # script of our own, which ctest reads behind its, sets them.
 function(yoke_discover program prefix filter timeout labels)
   string(MAKE_C_IDENTIFIER "${program}_${filter}_names" names)
-  gtest_discover_tests(${program} TEST_PREFIX ${prefix}. TEST_FILTER ${filter} TEST_LIST ${names} DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${program} TEST_PREFIX ${prefix}. TEST_FILTER ${filter} TEST_LIST ${names} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES TIMEOUT ${timeout})
   set(script ${CMAKE_BINARY_DIR}/labels/${names}.cmake)
   file(WRITE ${script} "if(${names})\n  set_tests_properties(\${${names}} PROPERTIES LABELS \"${labels}\")\nendif()\n")

@@ -161,6 +161,7 @@ TEST(Linear, many_rows_and_all_types_give_the_bits_of_one_row) {
   for (const DType w_type : {DType::bf16, DType::f16, DType::f32}) {
     for (const DType x_type : {DType::bf16, DType::f32}) {
       for (const int64_t in : {40, 512, 2100}) {
+        if (in > 512 && w_type != DType::bf16) continue;  // takes minutes in instrumented builds
         const Tensor w = testing::random_tensor(random, w_type, {83, in});
         const Tensor x = testing::random_tensor(random, x_type, {kMany, in});
         testing::for_each_simd_target([&] {
