@@ -100,13 +100,17 @@ HWY_INLINE void rotate_columns(VU32 (&v)[kParts]) {
 
 /// The 32·3 bits that end with a lane's own bits; what lies before is the end of lane t - 1.
 struct Window {
+  // Implicit constructors would lack the target's attributes, and g++ would not inline NEON's.
+  HWY_INLINE Window() {}
+  HWY_INLINE Window(VU32 last, VU32 middle, VU32 first) : words{last, middle, first} {}
+
   VU32 words[3];  // the last bits in words[0]
 };
 
 /// `before` ends with at least the 16 last bits of lane t - 1 and then becomes the same of lane t.
 template <int K>
 HWY_INLINE Window window(const OwnBits& own, VU32& before) {
-  Window w{{own.low, own.high, before}};
+  Window w(own.low, own.high, before);
   constexpr int kShift = 8 * K % 32;
   if constexpr (K < 4) {
     w.words[0] = hn::Or(own.low, hn::ShiftLeft<kShift>(before));

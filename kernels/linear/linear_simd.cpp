@@ -69,7 +69,7 @@ HWY_INLINE VF load(const f16* p) {
 
 /// The tree's last four levels.
 template <class D, class V>
-HWY_INLINE float sum_of_lanes(D d, V v) {
+HWY_INLINE float sum_of_lanes([[maybe_unused]] D d, V v) {
   if constexpr (hn::MaxLanes(D()) > 4) {
     const hn::Half<D> half;
     return sum_of_lanes(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
